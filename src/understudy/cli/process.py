@@ -37,7 +37,6 @@ def run_until_signal(use: Callable[[Future[None], Callable[[], None]], Coroutine
     from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()
-    _give_back_large_memory()
     stopped: Future[None] = Future()
     waits = threading.Event()
 
@@ -99,15 +98,6 @@ def _threads_switch_often() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _give_back_large_memory() -> None:
-    """Let the allocator give every large block back to the system when it is freed, where that can be set (glibc).
-
-    Otherwise it keeps larger and larger ones: clients that sent a hundred large bodies would leave 150 MiB behind.
-    """
-    if (allocator := _allocator()) is not None:
-        allocator.mallopt(*MMAP_THRESHOLD)
-
-
 def _allocator() -> CDLL | None:
     """Return the library with the functions of glibc's allocator, None where there is another one."""
     from ctypes import CDLL  # only servers need it
@@ -122,16 +112,20 @@ def _allocator() -> CDLL | None:
 async def _give_back_memory_periodically() -> None:
     """Give memory between what is in use back to the system now and then, where the allocator keeps it (glibc).
 
-    Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
-    some milliseconds, and in none if little was freed. After a quarter of all objects of Python was freed, and once
-    more later, since that may go on, the small things go as well between which nothing can be given back: caches (see
-    `forget_results`), what is held longer than needed (see `give_back`), and the unused objects that Python and the
-    event loop keep.
+    Large blocks go back when they are freed: otherwise it keeps larger and larger ones, and clients that sent a hundred
+    large bodies would leave 150 MiB behind. Of the rest a third would stay: after 20,000 objects are deleted, 14 of 40
+    MiB. A thread gives it back, in some milliseconds, and in none if little was freed. After a quarter of all objects
+    of Python was freed, and once more later, since that may go on, the small things go as well between which nothing
+    can be given back: caches (see `forget_results`), what is held longer than needed (see `give_back`), and the unused
+    objects that Python and the event loop keep.
     """
     from understudy.machinery.util.caches import forget_results
     from understudy.machinery.util.memory import give_back
 
-    allocator, most, freed_before = _allocator(), 0, False
+    await asyncio.sleep(GIVING_BACK)  # then the start is over, which need not import ctypes
+    most, freed_before = 0, False
+    if (allocator := _allocator()) is not None:
+        allocator.mallopt(*MMAP_THRESHOLD)
     while True:
         most = max(most, blocks := sys.getallocatedblocks())
         freed = blocks < most * MUCH_FREED

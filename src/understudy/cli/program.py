@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.cli.garbage import lasting_objects
@@ -27,8 +28,21 @@ USAGE_ERROR = 2
 READER_LEFT = 141  # what shells say of a program that SIGPIPE has ended
 
 
+# Checks a flag that is added; one that asks how wide the terminal is takes longer than all flags.
+_FLAG_CHECKER = partial(argparse.HelpFormatter, width=80)
+
+
 class _Parser(argparse.ArgumentParser):
     """Refuses a wrong flag in one line, with exit code 2, and says which one was meant."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _FLAG_CHECKER, **options})
+
+    def format_help(self) -> str:
+        """Return the help, as wide as the terminal."""
+        if self.formatter_class is _FLAG_CHECKER:
+            self.formatter_class = argparse.HelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}\n")

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
-from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
-from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
-from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
-from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.union import Union
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Authorizer, StoredObjects
@@ -22,14 +18,29 @@ from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from understudy.admission.reloads import ReloadedFile
+    from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+
+
+def _rbac_authorizer(objects: StoredObjects, release: Version, gates: Gates) -> Authorizer:
+    from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer  # few servers need it
+
+    return RBACAuthorizer(objects)
+
+
+def _node_authorizer(objects: StoredObjects, release: Version, gates: Gates) -> Authorizer:
+    from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer  # few servers need it
+    from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
+
+    return NodeAuthorizer(objects, release, gates, node_rules(release, gates))
+
 
 ALWAYS_ALLOW, RBAC, ABAC, WEBHOOK = "AlwaysAllow", "RBAC", "ABAC", "Webhook"
 DEFAULT = "default"  # the name of the one webhook that flags make
 _AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]] = {
     ALWAYS_ALLOW: lambda objects, release, gates: AlwaysAllow(),
     "AlwaysDeny": lambda objects, release, gates: AlwaysDeny(),
-    RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
-    "Node": lambda objects, release, gates: NodeAuthorizer(objects, release, gates, node_rules(release, gates)),
+    RBAC: _rbac_authorizer,
+    "Node": _node_authorizer,
 }
 NO_OTHERS: Mapping[str, Callable[[], Authorizer]] = {}
 MODES = (*_AUTHORIZERS, ABAC, WEBHOOK)
@@ -112,5 +123,8 @@ def escalation_check(asked: Authorizer, authorizers: Iterable[Authorizer], versi
 
     asked  decides whether a user may grant others
     """
+    from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
+    from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+
     rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
     return None if rbac is None else EscalationCheck(asked, rbac, version)

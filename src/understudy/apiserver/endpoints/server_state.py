@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
@@ -16,7 +17,6 @@ from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
-from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.webhook.awaited import Decide, at_once
 from understudy.apiserver.encoding.interest import Interests
 from understudy.apiserver.encoding.versions import Versions
@@ -50,6 +50,9 @@ from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
 from understudy.machinery.util.metrics import AnyFamily
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 
 
 @dataclass(slots=True)

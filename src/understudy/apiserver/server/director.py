@@ -49,7 +49,6 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authorization import AuthorizationError
 from understudy.apiserver.server.filters.chain import CBOR, CBOR_EVERYWHERE, Filter, build_handler_chain, mark_nothing
 from understudy.apiserver.server.filters.faults.faults import Faults
@@ -91,6 +90,7 @@ from understudy.machinery.util.metrics import AnyFamily
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
+    from understudy.apiserver.server.filters.audit.filter import Auditor
 
 log = logging.getLogger("understudy")
 ROUTES = 4096  # size of the cache of routes

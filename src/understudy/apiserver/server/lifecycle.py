@@ -26,7 +26,6 @@ from understudy.apiserver.endpoints.request import Request, Response, WatchRespo
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy, ranges
 from understudy.apiserver.server.bootstrap.cluster_authentication_trust import ClusterAuthenticationTrust, Trusted
-from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.page import FaultsPage
@@ -43,7 +42,7 @@ from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.controller import AggregationController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
-from understudy.apiserver.server.wiring import FrontDoor, new_backends, new_front_door, new_parts
+from understudy.apiserver.server.wiring import FrontDoor, new_auditor, new_front_door, new_parts
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.apiserver.storage.interface import NOTHING_STORED, StorageError, StoreSnapshot
 from understudy.machinery.auth.users import User
@@ -57,6 +56,7 @@ from understudy.machinery.util.timers import SteeredClock, sleep
 
 if TYPE_CHECKING:
     from understudy.apiserver.controllers.replicas.replica import Replica
+    from understudy.apiserver.server.filters.audit.filter import Auditor
 
 log = logging.getLogger("understudy")
 NO_SERVICES = ServiceResolver(lambda *_: None, lambda *_: (), {})
@@ -266,11 +266,7 @@ class Lifecycle:
         config, policy = self._config, self._config.audit_rules
         if policy is None:
             return None
-        self._audit_client.open()
-        state = self.state
-        metrics, of_token = state.audit_metrics, state.tokens.annotations
-        backends = new_backends(config, self._audit_client, metrics.report)
-        auditor = Auditor(policy, self.audit_events, backends, state.clock, state.release.version, of_token, metrics)
+        auditor = new_auditor(config, policy, self.state, self.audit_events, self._audit_client)
         auditor.waits = not self._is_inside  # else real time would decide what happens next
         return auditor
 

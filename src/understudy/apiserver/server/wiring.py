@@ -40,10 +40,6 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.server.bootstrap import issuers
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.filters.audit.backends import Backend, Report, backend_of
-from understudy.apiserver.server.filters.audit.filter import Auditor
-from understudy.apiserver.server.filters.audit.log import LogPlugin, Rotation
-from understudy.apiserver.server.filters.audit.webhook import WebhookPlugin
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.limits.limiter import Limiter
@@ -76,12 +72,17 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.downloads import Connect
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
+    from understudy.apiserver.permissions.audit.policy import Policy
+    from understudy.apiserver.server.filters.audit.backends import Backend
+    from understudy.apiserver.server.filters.audit.filter import Auditor
+    from understudy.apiserver.server.filters.audit.kept import KeptEvents
+    from understudy.apiserver.server.filters.audit.log import Rotation
     from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.webhooks.egress.tunnels import Egress
 
     NewAuthenticators = Callable[[Configuration], list[JWTAuthenticator]]
 
-_ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
+_ROTATION = ByRelease({V1_37: (100, 100, 366), V1_31: (0, 0, 0)})  # megabytes, files and days, by default
 _LISTS_CERTIFICATES = ByRelease({V1_37: False, V1_31: True})  # in /metrics where there are none
 _SIZE_OF_NONE = ByRelease({V1_37: 0, V1_31: 100})  # megabytes that a limit of 0 stands for
 ADMIN = User("system:admin", [MASTERS])
@@ -436,29 +437,37 @@ async def _mark_used(clients: ClientBuilder, secret: Obj, day: str) -> None:
     await clients.client(APISERVER_AGENT).patch(path, changes)
 
 
-def new_backends(config: ServerConfig, client: HttpWebhookClient, report: Report) -> list[Backend]:
-    """Return the backends of the audit log, which write events to a file and send them; `report` takes their errors.
+def new_auditor(
+    config: ServerConfig, policy: Policy, state: ServerState, kept: KeptEvents, client: HttpWebhookClient
+) -> Auditor:
+    """Open the audit log; return what logs requests there and in `kept`. Raises OSError."""
+    from understudy.apiserver.server.filters.audit.backends import backend_of
+    from understudy.apiserver.server.filters.audit.filter import Auditor
+    from understudy.apiserver.server.filters.audit.log import LogPlugin
+    from understudy.apiserver.server.filters.audit.webhook import WebhookPlugin
 
-    Raises OSError.
-    """
-    backends = list[Backend]()
+    client.open()
+    metrics, of_token = state.audit_metrics, state.tokens.annotations
+    backends: list[Backend] = []
     if config.audit_log_path:
         path, rotation = os.fspath(config.audit_log_path), _rotation(config)
         plugin = LogPlugin(path, config.audit_log_format, rotation)
-        backends.append(backend_of(plugin, config.audit_backend("log"), report, at_once=False))
+        backends.append(backend_of(plugin, config.audit_backend("log"), metrics.report, at_once=False))
     if config.audit_webhook is not None:
         hook = WebhookPlugin(config.audit_webhook, client, config.audit_backoff, Schemas.of(config.release.version))
-        backends.append(backend_of(hook, config.audit_backend("webhook"), report, at_once=True))
-    return backends
+        backends.append(backend_of(hook, config.audit_backend("webhook"), metrics.report, at_once=True))
+    return Auditor(policy, kept, backends, state.clock, state.release.version, of_token, metrics)
 
 
 def _rotation(config: ServerConfig) -> Rotation:
     """Return the limits of files of the audit log; the defaults are those of the release."""
-    defaults, size = _ROTATION[config.release.version], config.audit_log_maxsize
-    limits = defaults.max_size if size is None else size
+    from understudy.apiserver.server.filters.audit.log import Rotation
+
+    size, backups, age = _ROTATION[config.release.version]
     return Rotation(
-        limits or _SIZE_OF_NONE[config.release.version],
-        defaults.max_backups if config.audit_log_maxbackup is None else config.audit_log_maxbackup,
-        defaults.max_age if config.audit_log_maxage is None else config.audit_log_maxage,
+        (size if config.audit_log_maxsize is None else config.audit_log_maxsize)
+        or _SIZE_OF_NONE[config.release.version],
+        backups if config.audit_log_maxbackup is None else config.audit_log_maxbackup,
+        age if config.audit_log_maxage is None else config.audit_log_maxage,
         config.audit_log_compress,
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import NOBODY, Authenticator
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.permissions.audit.latencies import AUTHENTICATION, Latencies
-from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.filters.audit.filter import Auditor
 
 
 def with_authentication(

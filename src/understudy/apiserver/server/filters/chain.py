@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
@@ -19,7 +20,6 @@ from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
-from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization, with_selectors
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
@@ -41,6 +41,9 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
 from understudy.machinery.types import NamedTuple
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.filters.audit.filter import Auditor
 
 CBOR_EVERYWHERE, CBOR_OF_RESOURCES = "everywhere", "of resources"
 CBOR = ByRelease({V1_37: CBOR_EVERYWHERE, V1_31: CBOR_OF_RESOURCES})  # where the gate is on

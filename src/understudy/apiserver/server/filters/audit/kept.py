@@ -6,7 +6,6 @@ from collections import deque
 
 from understudy.apiserver.permissions.audit.event import NotedEvent
 from understudy.apiserver.permissions.audit.metrics import log_error
-from understudy.apiserver.server.filters.audit.backends import readable
 from understudy.machinery.types import Obj
 
 KEPT = 10_000  # events
@@ -30,4 +29,6 @@ class KeptEvents:
 
     def events(self) -> list[Obj]:
         """Return the events that are kept, in their order."""
+        from understudy.apiserver.server.filters.audit.backends import readable  # only servers that log need it
+
         return [event for noted in list(self._kept) if (event := readable(noted, "kept", log_error)) is not None]
