@@ -292,6 +292,13 @@ def request_too_large(message: str) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
+class ConversionError(StatusError):
+    """A 500 for an object that a webhook does not convert to another version."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, "", message)
+
+
 def unknown_error(message: str, code: int = 500) -> StatusError:
     """Return a 500 without reason and details, as for a Go error that carries no Status."""
     return StatusError(code, "", message)

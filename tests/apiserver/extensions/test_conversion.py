@@ -20,8 +20,8 @@ from tests.apiserver.extensions.conversion_webhook import (
     widget,
     with_metadata,
 )
-from tests.apiserver.extensions.test_custom_resources import DEFINITIONS
 from tests.http import exchange, send
+from tests.waiting import wait_until
 from understudy import Server
 from understudy.machinery.types import Obj
 
@@ -51,19 +51,68 @@ def test_subresources(server: Server) -> None:
     assert exchange(server, "GET", f"{V1}/a")[1]["spec"] == {"size": 1, "replicas": 5}
 
 
-def test_a_list_is_one_call(apiserver: Server, webhook: Webhook) -> None:
-    """The objects of a list are converted together; the webhook does not see their resourceVersion."""
-    define(apiserver)
-    for name in "abc":
-        assert exchange(apiserver, "POST", V1, widget(name=name, size=1))[0] == 201
-    path = f"{DEFINITIONS}/widgets.example.com"
-    assert exchange(apiserver, "PATCH", path, {"spec": {"conversion": webhook.conversion()}})[0] == 200
-    items = exchange(apiserver, "GET", V2)[1]["items"]
-    assert [item["spec"] for item in items] == [{"width": 1}] * 3
-    assert all(item["metadata"]["resourceVersion"] for item in items)
-    assert {len(request["objects"]) for request in webhook.requests} == {3}
+@pytest.mark.parametrize("release", ["1.32", "1.37"])
+def test_a_list_is_a_call_for_each_object(webhook: Webhook, release: str) -> None:
+    """The objects of a list are converted one by one as soon as they are stored, and again for a list of a version
+    that is asked of etcd; the webhook does not see their resourceVersion."""
+    with Server(emulated_version=release) as server:
+        define(server, conversion=webhook.conversion())
+        for name in "abc":
+            assert exchange(server, "POST", V1, widget(name=name, size=1))[0] == 201
+        wait_until(lambda: len(webhook.requests) == 3)
+        listed = exchange(server, "GET", V2)[1]
+        assert [item["spec"] for item in listed["items"]] == [{"width": 1}] * 3
+        assert all(item["metadata"]["resourceVersion"] for item in listed["items"])
+        version = listed["metadata"]["resourceVersion"]
+        exchange(server, "GET", f"{V2}?limit=9&resourceVersion={version}&resourceVersionMatch=Exact")
+    names = [[obj["metadata"]["name"] for obj in request["objects"]] for request in webhook.requests]
+    assert names == [["a"], ["b"], ["c"]] * (2 if release == "1.32" else 1)
     assert "resourceVersion" not in webhook.requests[0]["objects"][0]["metadata"]
     assert webhook.requests[0]["desiredAPIVersion"] == "example.com/v2"
+
+
+# What a write asks the webhook: whether it encodes an object of v2 (<) or decodes one of v1 (>), and its width.
+# The last decoding of a write that changes something is that of the watch cache.
+WRITES: list[tuple[str, str, Any, str]] = [
+    ("POST", "", widget("v2", width=1), "<1 >1 >1"),
+    ("POST", "", widget("v2", width=2), "<2 >1"),
+    ("POST", "?dryRun=All", widget("v2", "other", width=2), "<2 >2"),
+    ("PATCH", "/a", {"spec": {"width": 2}}, "<1 <2 >2 >2"),
+    ("PATCH", "/a", {"spec": {"width": 2}}, "<2 <2 >2 >2"),
+    ("PATCH", "/a?dryRun=All", {"spec": {"width": 3}}, ">2 <3 >3"),
+    ("PATCH", "/a", {"spec": {"width": "x"}}, "<2 >2"),
+    ("PATCH", "/a", {"metadata": {"resourceVersion": "1"}}, "<2 >2"),
+    ("PATCH", "/a/status", {"status": {"a": 1}}, "<2 <2 >2 >2"),
+    ("PATCH", "/a/scale", {"spec": {"replicas": 1}}, "<2 <2 >2 >2"),
+    ("PATCH", "/missing", {"spec": {"width": 2}}, ""),
+    ("DELETE", "/a?dryRun=All", None, ">2 >2"),
+    ("DELETE", "/a", {"preconditions": {"uid": "x"}}, ">2"),
+    ("DELETE", "/a?propagationPolicy=Foreground", None, ">2 <2 <2 >2 >2"),
+    ("DELETE", "/a", None, ">2 <2 <2 >2 >2"),
+    ("PATCH", "/a", {"metadata": {"finalizers": None}}, "<2 >2 <2 >2 >2"),
+    ("POST", "", widget("v2", width=1), "<1 >1 >1"),
+    ("DELETE", "/a", None, ">1 <1 >1 >1"),
+]
+
+
+def test_writes_ask_as_often_as_kube_apiserver(server: Server, webhook: Webhook) -> None:
+    """Writes in a version that is not stored encode what the watch cache holds, and the new object, and decode what is
+    stored then; what is refused or changes nothing is read again, a dry run reads it first."""
+    defined = server.state.serving.custom("example.com", "widgets")
+    cache = defined and defined.kinds["v2"].watch_cache
+    assert cache is not None
+    for method, path, body, expected in WRITES:
+        webhook.requests.clear()
+        before = server.state.registry.store.revision
+        exchange(server, method, f"{V2}{path}", body)
+        if (revision := server.state.registry.store.revision) > before:
+            wait_until(lambda: cache.revision, revision.__le__)
+        assert (method, path, " ".join(map(_described, webhook.requests))) == (method, path, expected)
+
+
+def _described(request: Obj) -> str:
+    spec = request["objects"][0]["spec"]
+    return f"<{spec['width']}" if request["desiredAPIVersion"] == "example.com/v1" else f">{spec['size']}"
 
 
 def test_owners_in_several_versions(server: Server) -> None:

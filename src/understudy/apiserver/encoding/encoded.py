@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from understudy.apiserver.encoding.conversion import from_internal
+from understudy.apiserver.encoding.conversion import from_internal, stored
 from understudy.apiserver.storage.interface import Entry, Kept, Lookup
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.kind import Kind
@@ -34,7 +34,7 @@ def _key(kind: Kind, version: str) -> Kept | tuple[str, Codec]:
 def _versioned(obj: Obj, kind: Kind, version: str) -> Obj:
     """Return a stored object in a version, its fields in the order in which they are written."""
     if kind.custom is not None:
-        return kind.custom.load([obj])[0]
+        return kind.custom.load(obj)
     return kind.codec(version).in_order(from_internal(kind, version, obj))
 
 
@@ -56,18 +56,31 @@ def read_again(entry: Entry, kind: Kind) -> Entry:
     """Return an entry as if it had just been read: a webhook converts it again. GET is not answered from caches."""
     if kind.custom is None or not kind.custom.calls_webhook:
         return entry
-    return Entry(entry.key, entry.value, entry.revision)
+    return entry.at_revision(entry.revision)
+
+
+def decoded_anew(entry: Entry, kind: Kind) -> Entry:
+    """Return an entry that a write has left, decoded as if for itself: a webhook converts it, too."""
+    again = read_again(entry, kind)
+    if again is not entry:
+        internal(again, kind)
+    return again
+
+
+def shown_as(entry: Entry, kind: Kind, obj: Obj) -> Entry:
+    """Return an entry, which is gone, with an object that an update has made of it, in the form that rules read."""
+    if kind.watch_cache is None:
+        return Entry(entry.key, stored(kind, obj), entry.revision)
+    shown = entry.at_revision(entry.revision)
+    shown.cache[_key(kind, kind.versions[0])] = obj
+    return shown
 
 
 def load(entries: Sequence[Entry], kind: Kind) -> None:
-    """Let a webhook convert the objects of all entries in one call, if one converts objects of the kind."""
-    if kind.custom is None or not kind.custom.calls_webhook:
-        return
-    missing = [entry for entry in entries if not is_loaded(entry, kind)]
-    if missing:
-        key = _key(kind, kind.versions[0])
-        for entry, obj in zip(missing, kind.custom.load([entry.object for entry in missing]), strict=True):
-            entry.cache[key] = obj
+    """Let a webhook convert the objects of all entries, one by one, if one converts objects of the kind."""
+    if kind.custom is not None and kind.custom.calls_webhook:
+        for entry in entries:
+            internal(entry, kind)
 
 
 def left(entry: Entry, previous: Entry, kind: Kind) -> Entry:

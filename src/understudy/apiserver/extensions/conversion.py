@@ -17,7 +17,7 @@ from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.metrics import ConversionMetrics
 from understudy.kinds.apiextensions.structural_schema.json_values import json_type, with_go_numbers
 from understudy.kinds.common.objectmeta import annotation_errors, label_errors
-from understudy.machinery.errors import StatusError, unknown_error
+from understudy.machinery.errors import ConversionError
 from understudy.machinery.golang.fmt import type_name
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import go_interface
@@ -47,8 +47,8 @@ class Converter(Protocol):
 
     calls_webhook: bool
 
-    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
-        """Return objects in a version. Raises 500, and LoopWouldWaitError on the event loop."""
+    def convert(self, obj: Obj, api_version: str) -> Obj:
+        """Return an object in another version. Raises ConversionError, and LoopWouldWaitError on the event loop."""
 
 
 def new_converter(
@@ -77,9 +77,9 @@ class _NopConverter:
 
     calls_webhook = False
 
-    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
-        """Return objects with another apiVersion."""
-        return [{**obj, "apiVersion": api_version} for obj in objects]
+    def convert(self, obj: Obj, api_version: str) -> Obj:
+        """Return an object with another apiVersion."""
+        return {**obj, "apiVersion": api_version}
 
 
 class _Review(NamedTuple):
@@ -109,31 +109,27 @@ class _WebhookConverter:
         self._webhooks = webhooks
         self._version = version
 
-    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
-        """Return objects in another version. One of which nothing is set only gets another apiVersion.
+    def convert(self, obj: Obj, api_version: str) -> Obj:
+        """Return an object in another version. One of which nothing is set only gets another apiVersion.
 
-        Raises 500, and LoopWouldWaitError on the event loop.
+        Raises ConversionError, and LoopWouldWaitError on the event loop.
         """
-        asked = [obj for obj in objects if not _is_empty(obj)]
-        converted = iter(self._timed(asked, api_version) if asked else ())
-        return [{**obj, "apiVersion": api_version} if _is_empty(obj) else next(converted) for obj in objects]
-
-    def _timed(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
-        """Return objects as the webhook converts them, and count that. Raises 500."""
-        versions = named_kind(objects[0]).version, split_api_version(api_version)[1]
+        if _is_empty(obj):
+            return {**obj, "apiVersion": api_version}
+        versions = named_kind(obj).version, split_api_version(api_version)[1]
         begun = perf_counter()
         try:
-            converted = self._ask(objects, api_version)
-        except StatusError:
+            converted = self._ask(obj, api_version)
+        except ConversionError:
             self._metrics.observe(self._name, versions, perf_counter() - begun, succeeded=False)
             raise
         self._metrics.observe(self._name, versions, perf_counter() - begun, succeeded=True)
         return converted
 
-    def _ask(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
-        """Return objects as the webhook converts them. Errors name the type of the first one. Raises 500."""
-        webhook = f"conversion webhook for {named_kind(objects[0]).text}"
-        review = self._review(objects, api_version)
+    def _ask(self, obj: Obj, api_version: str) -> Obj:
+        """Return an object as the webhook converts it. Raises ConversionError."""
+        webhook = f"conversion webhook for {named_kind(obj).text}"
+        review = self._review(obj, api_version)
         begun = perf_counter()
         reply = self._webhooks.call_and_wait(review.call)
         failure = _CALL
@@ -144,33 +140,33 @@ class _WebhookConverter:
             failure = _MALFORMED
             converted = _converted(answer, review)
             failure = _PARTIAL
-            if len(converted) != len(objects):
-                raise unknown_error(f"{webhook} returned {len(converted)} objects, expected {len(objects)}")
+            if len(converted) != 1:
+                raise ConversionError(f"{webhook} returned {len(converted)} objects, expected 1")
             failure = _INVALID
-            pairs = zip(objects, converted, strict=True)
-            checked = [self._checked(obj, _unstructured(out), api_version) for obj, out in pairs]
+            checked = self._checked(obj, _unstructured(converted[0]), api_version)
             failure = ""
         except CallError as error:
-            raise unknown_error(f"{webhook} failed: {error}") from None
+            raise ConversionError(f"{webhook} failed: {error}") from None
         except DecodeError as error:
-            raise unknown_error(str(error)) from None
+            raise ConversionError(str(error)) from None
         except _InvalidObjectError as error:
-            raise unknown_error(f"{webhook} returned invalid {error}") from None
+            raise ConversionError(f"{webhook} returned invalid {error}") from None
         finally:
             self._metrics.observe_call(failure, perf_counter() - begun)
         return checked
 
-    def _review(self, objects: Sequence[Obj], api_version: str) -> _Review:
-        """Return the review that asks for objects in a version. Raises 500 if the webhook reads no known version."""
+    def _review(self, obj: Obj, api_version: str) -> _Review:
+        """Return the review that asks for an object in a version. Raises ConversionError if the webhook reads no known
+        version of reviews."""
         version = next((version for version in self._review_versions if version in _VERSIONS), None)
         if version is None:
-            raise unknown_error("no supported conversion review versions")
+            raise ConversionError("no supported conversion review versions")
         kind = GroupVersionKind(_GROUP, version, "ConversionReview")
         uid = str(uuid.uuid4())
         review = {
             "kind": kind.kind,
             "apiVersion": kind.api_version,
-            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(map(go_interface, objects))},
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": [go_interface(obj)]},
             "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
         return _Review(uid, kind, Call(self._target, encode(review) + b"\n", _TIMEOUT, _TIMEOUT))

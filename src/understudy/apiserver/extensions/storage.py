@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.kinds.declarations.watch_cache import WatchCache
@@ -32,9 +30,10 @@ class Storage:
         return self._converter.calls_webhook
 
     def store(self, obj: Obj) -> Obj:
-        """Return an object as it is stored: in the storage version, with numbers as its form keeps them."""
+        """Return an object as it is stored: in the storage version, with numbers as its form keeps them. A webhook does
+        not see its resourceVersion."""
         version = self._schemas.definition.storage_version
-        out = self._in_version([obj], version)[0]
+        out = self._in_version(_without_version(obj) if self.calls_webhook else obj, version)
         changed = {k: new for k, v in out.items() if k != "metadata" and (new := self._numbers(v)) is not v}
         return {**out, **changed} if changed else out
 
@@ -45,14 +44,13 @@ class Storage:
         is_sure = self._schemas.definition.storage_version == self._version and schema.reads_as_decoded
         return schema.default(stored) if is_sure else None
 
-    def load(self, objects: Sequence[Obj]) -> list[Obj]:
-        """Return stored objects in the version of the kind, with the defaults of the versions that they are stored
-        in. A webhook does not see their resourceVersion."""
-        defaulted = [self._defaulted(obj) for obj in objects]
+    def load(self, obj: Obj) -> Obj:
+        """Return a stored object in the version of the kind, with the defaults of the version that it is stored in. A
+        webhook does not see its resourceVersion."""
+        defaulted = self._defaulted(obj)
         if not self.calls_webhook:
             return self._in_version(defaulted, self._version)
-        converted = self._in_version(list(map(_without_version, defaulted)), self._version)
-        return [_with_version(out, obj) for out, obj in zip(converted, objects, strict=True)]
+        return _with_version(self._in_version(_without_version(defaulted), self._version), obj)
 
     def _defaulted(self, obj: Obj) -> Obj:
         _, stored_version = split_api_version(obj["apiVersion"])
@@ -65,17 +63,14 @@ class Storage:
         definition = self._schemas.definition
         if group != definition.group or version not in definition.versions:
             return None
-        return dict(obj) if obj["apiVersion"] == api_version else self._converter.convert([obj], api_version)[0]
+        return dict(obj) if obj["apiVersion"] == api_version else self._converter.convert(obj, api_version)
 
-    def _in_version(self, objects: list[Obj], version: str) -> list[Obj]:
-        """Return objects in a version, with the fields that it has. Those that are in it already stay as they are."""
+    def _in_version(self, obj: Obj, version: str) -> Obj:
+        """Return an object in a version, with the fields that it has. One that is in it already stays as it is."""
         api_version = self._schemas.definition.api_version(version)
-        others = [obj for obj in objects if obj["apiVersion"] != api_version]
-        if not others:
-            return objects
-        converted = iter(self._converter.convert(others, api_version))
-        schema = self._schemas.of(version)
-        return [obj if obj["apiVersion"] == api_version else schema.coerce(next(converted)) for obj in objects]
+        if obj["apiVersion"] == api_version:
+            return obj
+        return self._schemas.of(version).coerce(self._converter.convert(obj, api_version))
 
 
 def _without_version(obj: Obj) -> Obj:

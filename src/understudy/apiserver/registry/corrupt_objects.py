@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from understudy.apiserver.encoding.encoded import load, matches, read_again
+from understudy.apiserver.encoding.conversion import stored
+from understudy.apiserver.encoding.encoded import decoded_anew, internal, load, matches, read_again
 from understudy.apiserver.storage.interface import Entry, UnreadableError
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError, internal_error
@@ -38,12 +39,23 @@ def unreadable_for_update(entry: Entry, error: UnreadableError, gates: Gates) ->
 
 def read_anew(entry: Entry, kind: Kind, gates: Gates) -> Entry:
     """Return an entry as if it had just been read: a webhook converts it again. Raises 500 if it cannot be read."""
-    again = read_again(entry, kind)
     try:
-        load([again], kind)
+        return decoded_anew(entry, kind)
     except StatusError as error:
-        raise unreadable_object(again, error, gates) from None
-    return again
+        raise unreadable_object(entry, error, gates) from None
+
+
+def original_state(entry: Entry, kind: Kind, gates: Gates, *, is_current: bool) -> Entry:
+    """Return the entry that a write begins with (upstream: `objState`). Raises 500 if a webhook does not convert it.
+
+    It is read anew, or as the watch cache holds it, which is encoded to be compared with.
+    """
+    if kind.watch_cache is None:
+        return entry
+    if is_current:
+        return read_anew(entry, kind, gates)
+    stored(kind, internal(entry, kind))
+    return entry
 
 
 def unreadable_list(

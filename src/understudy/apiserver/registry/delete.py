@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.encoding.conversion import stored
-from understudy.apiserver.encoding.encoded import internal
-from understudy.apiserver.registry.corrupt_objects import read_anew, unreadable_object
+from understudy.apiserver.encoding.encoded import decoded_anew, internal
+from understudy.apiserver.registry.corrupt_objects import original_state, read_anew, unreadable_object
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError, UnreadableError
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers
@@ -39,7 +39,8 @@ async def validate_all(old: Obj) -> None:
 class Deletion:
     """The deletion of objects of one kind, by one request.
 
-    reads_again  whether a webhook converts objects again that it has converted before, as in reads of a single object
+    reads_again  whether a webhook, if one does, converts objects again that it has converted before, as in reads of a
+                 single object
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Deletion:
         self.kind = kind
         self.ctx = ctx
         self.validate = validate
-        self.reads_again = reads_again
+        self.reads_again = reads_again and kind.watch_cache is not None
 
     async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
         """Delete an object (`Store.Delete`). Return it as it is stored now, or was last, and whether it was removed.
@@ -77,8 +78,10 @@ class Deletion:
         """Delete an object if the store still holds this revision of it. Raises RevisionConflictError if not."""
         old = internal(entry, self.kind)
         self.check_preconditions(old, options)
-        if self.kind.watch_cache is not None and not options.dry_run:
-            stored(self.kind, old)  # the real server does that with what it has cached, and fails with the webhook
+        if self.reads_again:
+            is_current = bool(options.dry_run) or not self.registry.has_cache(self.kind)
+            entry = original_state(entry, self.kind, self.ctx.gates, is_current=is_current)
+            old = internal(entry, self.kind)
         obj: Obj = {**old, "metadata": dict(old["metadata"])}
         if self.kind.behavior.begin_termination and "deletionTimestamp" not in obj["metadata"]:
             await self.validate(old)
@@ -101,7 +104,8 @@ class Deletion:
             await self.validate(old if options.dry_run else internal(entry, self.kind))
         if options.dry_run:
             return entry, True
-        return await self.registry.remove(self.kind, entry, self.ctx), True
+        removed = await self.registry.remove(self.kind, entry, self.ctx)
+        return decoded_anew(removed, self.kind) if self.reads_again else removed, True
 
     async def _terminate(self, entry: Entry, obj: Obj, options: DeleteOptions) -> tuple[Entry, bool]:
         """Mark an object whose content has to be removed before it can be deleted itself (namespaces, definitions)."""
@@ -115,10 +119,13 @@ class Deletion:
         obj["metadata"].pop("resourceVersion", None)
         obj = stored(self.kind, obj)
         if obj == entry.value:
-            return entry
+            if self.reads_again and not options.dry_run:
+                decoded_anew(entry, self.kind)
+            return decoded_anew(entry, self.kind) if self.reads_again else entry
         if options.dry_run:
             return Entry(entry.key, obj, entry.revision)
-        return await self.registry.replace(self.kind, entry, obj, self.ctx)
+        written = await self.registry.replace(self.kind, entry, obj, self.ctx)
+        return decoded_anew(written, self.kind) if self.reads_again else written
 
     def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
         """Raise 409 unless the object has the uid and the resourceVersion that the options require, if any."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from time import perf_counter
 
-from understudy.apiserver.encoding.encoded import is_loaded, load, lookup, matches
+from understudy.apiserver.encoding.encoded import is_loaded, load, lookup, matches, read_again
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.corrupt_objects import unreadable_list
 from understudy.apiserver.registry.keys import prefix_of
@@ -225,6 +225,8 @@ class Listing:
         self._seconds += perf_counter() - began
         if not self._is_cached:
             self._fetched += len(batch.entries)
+            if self.kind.watch_cache is not None:
+                batch = batch._replace(entries=[read_again(entry, self.kind) for entry in batch.entries])
         elif not self._fetched:  # the watch cache finds all of them, whatever the limit
             self._fetched = len(batch.entries) + (0 if self.name else batch.remaining)
         try:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from time import perf_counter
 
 from understudy.apiserver.encoding.conversion import stored
-from understudy.apiserver.encoding.encoded import internal
+from understudy.apiserver.encoding.encoded import decoded_anew, internal, shown_as
 from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
-from understudy.apiserver.registry.corrupt_objects import unreadable_for_update
+from understudy.apiserver.registry.corrupt_objects import original_state, read_anew, unreadable_for_update
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.ranges import TakenError
@@ -229,7 +229,7 @@ class Registry:
             raise self._exists(target, key, obj) from None
         if target.ctx.writes is not None:
             target.ctx.writes.append(entry)
-        return entry
+        return decoded_anew(entry, kind)
 
     def _exists(self, target: WriteTarget, key: str, obj: Obj) -> errors.StatusError:
         """Return the 409 for a name that is taken, which says so if its object is being deleted."""
@@ -237,8 +237,8 @@ class Registry:
         constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
         error = constructor(target.kind.group, target.kind.resource, fields["name"])
         current = self.store.peek(key)
-        with suppress(UnreadableError):
-            if current is not None and "deletionTimestamp" in current.value["metadata"]:
+        with suppress(UnreadableError, errors.ConversionError):
+            if current is not None and "deletionTimestamp" in decoded_anew(current, target.kind).value["metadata"]:
                 error.message = f"object is being deleted: {error.message}"
         return error
 
@@ -262,23 +262,32 @@ class Registry:
         key = key_of(target.kind, target.namespace, target.name)
         # Since 1.34 a missing object that cannot be created is 404, whatever uid was sent.
         may_create = create or target.strategy.create_on_update
+        is_current = target.dry_run or not self.has_cache(target.kind)
         while True:
             started = perf_counter()
             written = current = await self.store.get(key)
             seconds = perf_counter() - started
             try:
+                if current is not None:
+                    current = original_state(current, target.kind, target.ctx.gates, is_current=is_current)
                 if uid and (current or may_create or target.kind.release < V1_34):
                     _check_uid(target, key, uid, current)
                 if current is None:
                     if not may_create:
                         raise errors.not_found(target.kind.group, target.kind.resource, target.name)
                     return await self._create_by_update(target, transform, validate), True
-                written = await self._replace(target, current, transform, validate)
+                written = await self._replace(target, current, transform, validate, is_current=is_current)
                 return written, False
             except RevisionConflictError:
-                continue
+                is_current = True
             except UnreadableError as error:
                 raise error if current is None else unreadable_for_update(current, error, target.ctx.gates) from None
+            except errors.ConversionError:
+                raise
+            except errors.StatusError:
+                if current is not None and not is_current:
+                    read_anew(current, target.kind, target.ctx.gates)  # what was cached may have been old
+                raise
             finally:
                 self._count_read(target.kind, current, written, seconds)
 
@@ -299,22 +308,28 @@ class Registry:
                 obj["metadata"].pop(name, None)
         return await self._create_once(target, obj, validate)
 
-    async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
+    async def _replace(
+        self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate, *, is_current: bool
+    ) -> Entry:
         """Store an entry as `transform` changes it, or remove it if its deletion waited for this update."""
         kind = target.kind
         old = internal(current, kind)
         obj = await transform(old)
         if obj is old:
-            return current
+            if kind.watch_cache is not None:
+                stored(kind, obj)
+            return self._unchanged(target, current, is_current=is_current)
         check_version(target, obj, current)
         with self.allocations.held(obj):
             await before_update(target, obj, old)
             if kind.behavior.allocations is None or target.dry_run:
-                return await self._store_changed(target, current, obj, validate)
+                return await self._store_changed(target, current, obj, validate, is_current=is_current)
             async with self.allocations.changed(kind.behavior, old, obj, target.ctx):
-                return await self._store_changed(target, current, obj, validate)
+                return await self._store_changed(target, current, obj, validate, is_current=is_current)
 
-    async def _store_changed(self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate) -> Entry:
+    async def _store_changed(
+        self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate, *, is_current: bool
+    ) -> Entry:
         """Ask validating admission about a complete update, and store it, or remove the object."""
         kind, old = target.kind, internal(current, target.kind)
         started = perf_counter()
@@ -322,9 +337,12 @@ class Registry:
             self.metrics.observe_comparison(UNEQUAL_FAST, perf_counter() - started)
         await validate(obj, old)
         if should_delete_during_update(kind, obj, old):
+            if not is_current:
+                read_anew(current, kind, target.ctx.gates)
+            original_state(current, kind, target.ctx.gates, is_current=is_current)
             if not target.dry_run:
-                await self.remove(kind, current, target.ctx)
-            return Entry(current.key, stored(kind, obj), current.revision)
+                decoded_anew(await self.remove(kind, current, target.ctx), kind)
+            return shown_as(current, kind, obj)
         obj["metadata"].pop("resourceVersion", None)
         if not target.dry_run:
             obj["metadata"].pop("selfLink", None)
@@ -335,14 +353,20 @@ class Registry:
             self.metrics.observe_comparison(EQUAL if is_same else UNEQUAL_SLOW, perf_counter() - started)
         if is_same:
             if target.dry_run or not current.is_outdated:
-                return current
+                return self._unchanged(target, current, is_current=is_current)
             obj = current.value  # it is stored in the form of now
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
         written = await self.replace(kind, current, obj, target.ctx)
         if target.strategy.after_update is not None:
             target.strategy.after_update(obj, old, target.ctx)
-        return written
+        return decoded_anew(written, kind)
+
+    def _unchanged(self, target: WriteTarget, current: Entry, *, is_current: bool) -> Entry:
+        """Return an entry that an update does not change, read to be sure of that."""
+        if not is_current:
+            read_anew(current, target.kind, target.ctx.gates)
+        return decoded_anew(current, target.kind)
 
     async def replace(self, kind: Kind, entry: Entry, value: Obj, ctx: Context) -> Entry:
         """Put a value, in the form in which it is stored, in the place of an entry; return the new one.

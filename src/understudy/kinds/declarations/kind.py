@@ -227,8 +227,8 @@ class CustomStorage(Protocol):
     def store(self, obj: Obj) -> Obj:
         """Return an object as it is stored: in the storage version."""
 
-    def load(self, objects: Sequence[Obj]) -> list[Obj]:
-        """Return stored objects, which may have been stored in any version, in the version of the kind."""
+    def load(self, obj: Obj) -> Obj:
+        """Return a stored object, which may have been stored in any version, in the version of the kind."""
 
     def load_new(self, stored: Obj) -> Obj | None:
         """Return an object that was decoded in the version of the kind and stored, as `load` would, None if it is not
