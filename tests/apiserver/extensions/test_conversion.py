@@ -350,7 +350,8 @@ def test_deletion_of_what_is_not_converted(webhook: Webhook) -> None:
 def test_conversions_are_counted(server: Server, webhook: Webhook) -> None:
     """Each call of a webhook counts with what is wrong with its answer, each conversion with its versions."""
     exchange(server, "POST", V2, widget("v2", width=1))
-    before = conversions(server)
+    called = 'conversion_webhook_request_total{failure_type="",result="success"}'
+    before = wait_until(lambda: conversions(server), lambda counts: counts.get(called) == 3)
     answers: list[Callable[[Obj], Any]] = [
         lambda review: [],
         lambda review: converted(review, result={"status": "Failure"}),
@@ -369,7 +370,7 @@ def test_conversions_are_counted(server: Server, webhook: Webhook) -> None:
         failed % "malformed_response": 1,
         failed % "partial_response": 1,
         failed % "invalid_converted_object": 2,
-        'conversion_webhook_request_total{failure_type="",result="success"}': 1,
+        called: 1,
         f'{conversion},succeeded="false",to_version="v2"}}': 5,
         f'{conversion},succeeded="true",to_version="v2"}}': 1,
     }
