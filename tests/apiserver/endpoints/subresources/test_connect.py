@@ -39,6 +39,37 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
+FORMS = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+OTHER = "application/json;as={};v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "status", "message"),
+    [
+        ("none/log", "text/plain", 406, f"only the following media types are accepted: {FORMS}"),
+        ("one/log?tailLines=x", "text/plain", 406, f"only the following media types are accepted: {FORMS}"),
+        ("one/log", "text/*", 406, f"406: Not Acceptable\n\nAvailable representations: text/plain, {FORMS}"),
+        ("one/log", "text/plain, */*", 204, None),
+        ("none/log", OTHER.format("PartialObjectMetadata"), 404, 'pods "none" not found'),
+        ("one/log", OTHER.format("Table"), 406, f"only the following media types are accepted: {FORMS}"),
+        ("one/log", OTHER.format("PartialObjectMetadata"), 500, "object does not implement the Object interfaces"),
+        (
+            "one/log",
+            OTHER.format("PartialObjectMetadataList"),
+            406,
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*rest.LocationStreamer)",
+        ),
+        ("one/exec", "text/plain", 400, HOSTLESS),
+    ],
+)
+def test_forms_that_clients_of_logs_accept(
+    server: Server, path: str, accept: str, status: int, message: str | None
+) -> None:
+    """A client must accept a form of objects to get a log; whoever connects may accept anything."""
+    answer = send(server, "GET", f"{PODS}/{path}", headers={"Accept": accept})
+    assert (answer.status, json.loads(answer.body)["message"] if answer.body else None) == (status, message)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [

@@ -262,6 +262,14 @@ def check_unstored(form: Output, body: Obj) -> None:
         raise _wrong_form(form, f"not a list (*{body['apiVersion'].split('.')[0]}.{body['kind']})")
 
 
+def check_stream(form: Output) -> None:
+    """Raise StatusError (406, 500) if a client asks for another form of what is no object, but a stream of bytes."""
+    if form.target == PARTIAL_LIST:
+        raise _wrong_form(form, "not a list (*rest.LocationStreamer)")
+    if form.target:
+        raise unknown_error("object does not implement the Object interfaces")
+
+
 def _wrong_form(form: Output, what: str) -> StatusError:
     message = f"you requested {form.target}, but the requested object is {what}"
     return StatusError(406, "NotAcceptable", message)

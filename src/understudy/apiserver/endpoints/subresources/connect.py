@@ -22,6 +22,8 @@ from understudy.apiserver.endpoints.kubelets import (
 )
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.endpoints.responsewriters.tables import check_stream
+from understudy.apiserver.endpoints.responsewriters.writers import form_of
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.kinds.core.pods.containers_of import with_paths
@@ -84,14 +86,19 @@ def proxied_path(info: RequestInfo) -> str:
 
 
 async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer GET pods/NAME/log: 204 for a pod without a node (`LogREST.Get`). Raises 400, 404, 422, 500."""
+    """Answer GET pods/NAME/log: 204 for a pod without a node (`LogREST.Get`). Raises 400, 404, 406, 422, 500.
+
+    The client must accept a form of objects, though a log is none: text/plain alone is not enough.
+    """
+    form = form_of(request, scope)
     if field_errors := _log_errors(request.query):
         raise errors.invalid("", "PodLogOptions", scope.name, field_errors, scope.kind.release)
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
-    if not pod["spec"].get("nodeName"):
+    kubelet = _kubelet(state, pod["spec"]["nodeName"]) if pod["spec"].get("nodeName") else None
+    check_stream(form)
+    if kubelet is None:
         return Response(204, b"", "")
-    kubelet = _kubelet(state, pod["spec"]["nodeName"])
     location = kubelet.at(f"/containerLogs/{scope.namespace}/{scope.name}/{container}", log_parameters(request.query))
     insecure = boolean(request.query, "insecureSkipTLSVerifyBackend") or False
     try:
