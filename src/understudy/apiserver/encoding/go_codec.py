@@ -9,6 +9,9 @@ from typing import Any
 from understudy.apiserver.encoding.conversion import bare
 from understudy.kinds.declarations.codec import Body, Sent
 from understudy.kinds.declarations.kind import Kind
+from understudy.machinery.golang.json_reader import parse, to_text
+from understudy.machinery.golang.json_scalars import lenient_value
+from understudy.machinery.golang.json_writer import Raw, with_source
 from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.cbor import encode as cbor
@@ -16,7 +19,7 @@ from understudy.machinery.serializer.json import decode_value, encode, type_meta
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
-from understudy.machinery.typeinfo.raw_parts import rewrite_raw
+from understudy.machinery.typeinfo.raw_parts import change_raw
 from understudy.machinery.typeinfo.scheme import decode_registered, gvk_with_defaults
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -130,4 +133,10 @@ class GoCodec(GoDecoder):
 def _decode_anew(document: Any, struct: Struct) -> tuple[Obj, list[str]]:
     """Decode a document as a type, its raw parts as they are spelled when it is written. Raises DecodeError."""
     obj, strict_errors = decode_value(document, struct)
-    return rewrite_raw(obj, struct, encode), strict_errors
+    return change_raw(obj, struct, _written_anew), strict_errors
+
+
+def _written_anew(raw: Raw) -> Any:
+    """Return a raw part with the bytes that it has in an encoded object."""
+    source = encode(raw)
+    return with_source(lenient_value(parse(to_text(source))), source)

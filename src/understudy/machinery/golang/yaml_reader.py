@@ -31,6 +31,7 @@ _WORDS: dict[str, tuple[str, Any]] = {
 _INTEGER = regex(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]{0,19}))", re.ASCII)
 _FLOAT = regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _TIMESTAMP = regex(r"\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?:\d\d?(\.\d+)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_ESCAPED_SLASH = regex(r"(?<!\\)(?:\\\\)*\\/")
 _RESOLVABLE = ("", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp")
 _LONG_TAG = "tag:yaml.org,2002:"
 
@@ -141,6 +142,8 @@ def roots(body: bytes, on_end: Callable[[Sequence[Node]], object] | None = None)
     import yaml  # imported here: it takes long, and few requests are YAML
 
     try:
+        if rb"\/" in body:
+            _check_escapes(body.decode(errors="replace"))
         loader = _loader(body)
         loader.get_event()  # the start of the stream
         while not loader.check_event(yaml.StreamEndEvent):
@@ -164,6 +167,27 @@ def _loader(body: bytes) -> Any:
     if (limit := getattr(yaml._yaml, "_set_max_nest_level", None)) is not None:
         limit(_LIBYAML_DEPTH)
     return yaml.CSafeLoader(body)
+
+
+def _check_escapes(text: str) -> None:
+    """Raise ScannerError for `\\/` in double quotes, as YAML 1.2 has it and libyaml reads it, but not go-yaml."""
+    import yaml
+
+    quoted: list[Any] = []
+    try:
+        tokens = yaml.scan(text, type(_loader(b"")))
+        quoted.extend(token for token in tokens if isinstance(token, yaml.ScalarToken) and token.style == '"')
+    except yaml.scanner.ScannerError as error:  # it has read on behind the last token
+        if error.context_mark is not None:
+            _check_escapes(text[: error.context_mark.index])
+    except yaml.reader.ReaderError:
+        pass
+    for token in quoted:
+        start, end = token.start_mark, token.end_mark
+        if escape := _ESCAPED_SLASH.search(text, start.index, end.index):
+            line = start.line + text.count("\n", start.index, escape.end())
+            mark = yaml.Mark("", escape.end(), line, 0, None, None)
+            raise yaml.scanner.ScannerError("", start, "found unknown escape character", mark)
 
 
 _KINDS = {

@@ -5,7 +5,7 @@ This module does not know what a patch means. A number becomes an int if it fits
 
 JSON patches and merge patches are applied to the text of an object, where their own spelling stays: errors show it and
 the decoder sees it. So numbers that are not 64-bit integers keep their spelling (`keep_spelling`), and with
-`loads_as_written` strings do as well.
+`loads_as_written` everything does.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def is_json(body: bytes) -> bool:
 
 
 def loads_as_written(body: bytes) -> Any:
-    """Parse a body that is known to be JSON, and keep the spelling of its scalars."""
+    """Parse a body that is known to be JSON, and keep the spelling of all values in it."""
     text = to_text(body)
     return _Reader(text, keep_spelling, True).value(parse(text), "", [])
 
@@ -164,12 +164,12 @@ _DECODERS: dict[Number, Callable[[str], Any]] = {
 
 
 class _Reader:
-    """Makes values of the tree of a body. `strings`: whether strings keep their spelling."""
+    """Makes values of the tree of a body. `spelled`: whether strings, objects and arrays keep their spelling."""
 
-    def __init__(self, text: str, number: Number, strings: bool) -> None:
+    def __init__(self, text: str, number: Number, spelled: bool) -> None:
         self._text = text
         self._number = number
-        self._strings = strings
+        self._spelled = spelled
 
     def value(self, node: Node, path: str, duplicates: list[str]) -> Any:
         """Return the value of a node at `path`, and add the paths of duplicate keys to `duplicates`."""
@@ -180,15 +180,17 @@ class _Reader:
                 if key in out and child_path not in duplicates:
                     duplicates.append(child_path)
                 out[key] = self.value(child, child_path, duplicates)
-            return out
+            return self._kept(out, node)
         if node.kind == "array":
-            return [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
+            items = [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
+            return self._kept(items, node)
         if node.kind == "number":
             fraction = set(node.value) & set(".eE")
             return self._number(node.value) if fraction else _integer(node.value, self._number)
-        if node.kind == "string" and self._strings:
-            return with_source(node.value, to_bytes(self._text[node.start : node.end]))
-        return node.value
+        return self._kept(node.value, node)
+
+    def _kept(self, value: Any, node: Node) -> Any:
+        return with_source(value, to_bytes(self._text[node.start : node.end])) if self._spelled else value
 
 
 __all__ = [

@@ -362,3 +362,64 @@ def test_empty_list_of_a_disabled_field_is_dropped(media: str) -> None:
         answer = send(server, "PATCH", f"{pods}/p/ephemeralcontainers", body, media)
     assert answer.status == 200
     assert "resizePolicy" not in answer.json()["spec"]["ephemeralContainers"][0]
+
+
+PARAMETERS = (
+    r'{"b":{"z":1.0,"y":"\u003c\/","y":2,"a":[1.0,"\u00e9",{"q":1e2,"p":1}]},"a":1.50,"s":"\u0041","A\u0041":1e0}'
+)
+B = r'{"z":1.0,"y":"\u003c\/","y":2,"a":[1.0,"\u00e9",{"q":1e2,"p":1}]}'
+SORTED = r'{"AA":1e0,"a":1.50,"b":{"a":[1.0,"\u00e9",{"p":1,"q":1e2}],"y":2,"z":1.0},"s":"\u0041"}'
+AT = "/spec/config/0/opaque/parameters"
+
+
+def merged(parameters: str) -> str:
+    return f'{{"spec":{{"config":[{{"opaque":{{"driver":"d.example.com","parameters":{parameters}}}}}]}}}}'
+
+
+@pytest.mark.parametrize(
+    ("form", "patch", "expected"),
+    [
+        ("json", rf'[{{"op":"add","path":"{AT}/c","value":1}}]', rf'{{"AA":1e0,"a":1.50,"b":{B},"c":1,"s":"\u0041"}}'),
+        (
+            "json",
+            rf'[{{"op":"add","path":"{AT}/b/n","value":{{"z":1.0,"z":2,"a":"\u0041"}}}}]',
+            r'{"AA":1e0,"a":1.50,"b":{"a":[1.0,"\u00e9",{"q":1e2,"p":1}],"n":{"z":1.0,"z":2,"a":"\u0041"},"y":2,"z":1.0},'
+            r'"s":"\u0041"}',
+        ),
+        ("json", rf'[{{"op":"move","from":"{AT}/b","path":"{AT}/c"}}]', rf'{{"AA":1e0,"a":1.50,"c":{B},"s":"\u0041"}}'),
+        ("json", rf'[{{"op":"test","path":"{AT}/a","value":1.5}}]', None),
+        ("json", rf'[{{"op":"test","path":"{AT}/s","value":"A"}}]', None),
+        (
+            "json",
+            rf'[{{"op":"test","path":"{AT}/b","value":{B}}}]',
+            SORTED,
+        ),
+        ("json", rf'[{{"op":"replace","path":"{AT}","value":{PARAMETERS}}}]', PARAMETERS),
+        ("merge", '{"metadata":{"labels":{"a":"b"}}}', PARAMETERS),
+        ("merge", merged(PARAMETERS), SORTED),
+        ("strategic", merged(r'{"s":"\u0042\/","a":1.0}'), '{"a":1,"s":"B/"}'),
+    ],
+)  # fmt: skip
+def test_patches_keep_the_spelling_of_raw_parts(form: str, patch: str, expected: str | None) -> None:
+    """JSON and merge patches leave values of raw parts as they are spelled, in the object and in the patch.
+
+    Objects that they walk through are sorted, without duplicates. A test compares spellings. Strategic ones spell all
+    anew.
+    """
+    classes = "/apis/resource.k8s.io/v1/deviceclasses"
+    with Server() as server:
+        named = '{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"a"},'
+        body = named + merged(PARAMETERS)[1:]
+        assert send(server, "POST", classes, body.encode()).status == 201
+        answer = send(server, "PATCH", f"{classes}/a", patch.encode(), MEDIA[form])
+        assert answer.status == (422 if expected is None else 200)
+        again = send(server, "GET", f"{classes}/a").body.decode()
+        in_yaml = send(server, "GET", f"{classes}/a", accept="application/yaml")
+    shown = answer.body.decode().partition('"parameters":')[2].removesuffix("}}]}}\n")
+    assert shown == (expected or "")
+    assert again.partition('"parameters":')[2].removesuffix("}}]}}\n") == (expected or PARAMETERS)
+    if r"\/" in again:
+        assert (in_yaml.status, "message: 'yaml: found unknown escape character'" in in_yaml.body.decode()) == (
+            500,
+            True,
+        )

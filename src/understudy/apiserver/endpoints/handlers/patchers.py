@@ -21,8 +21,9 @@ from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
+from understudy.machinery.patch.patch_body import loads_as_written
 from understudy.machinery.serializer.json import DecodeError, encode
-from understudy.machinery.typeinfo.raw_parts import rewrite_raw
+from understudy.machinery.typeinfo.raw_parts import change_raw, rewrite_raw
 from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import Path, invalid
 
@@ -72,10 +73,14 @@ def _patch_document(form: DocumentPatch[P], body: bytes, current: Current) -> Se
     Raises 400, 413, 422.
     """
     patch = form.parse(body, current.validation != IGNORE)
-    result = form.apply(patch, current.live)
+    live, applied = current.live, patch
+    if isinstance(current.decoder, GoDecoder) and current.decoder.struct.raw_fields:
+        live = change_raw(live, current.decoder.struct, lambda raw: loads_as_written(raw.source))
+        applied = form.parse_as_written(body)
+    result = form.apply(applied, live)
 
     def patched_text() -> str:
-        live_in_order = current.decoder.in_order(current.live)
+        live_in_order = current.decoder.in_order(live)
         patched = form.apply(form.parse_as_written(body), live_in_order)
         return encode(patched).decode("utf-8", "surrogateescape")
 

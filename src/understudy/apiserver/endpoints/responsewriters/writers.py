@@ -38,7 +38,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.storage.interface import Entry
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, unknown_error
 from understudy.machinery.golang.json_parts import LONG_TEXT, encode_in_parts
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.json_scalars import loads
@@ -58,6 +58,7 @@ WARNING = "Warning"
 LARGE = 256 * 1024  # bytes of a packed object of which it may take long to make a form, some 50 ms for a megabyte,
 LARGE_YAML = 16 * 1024  # and one in YAML, up to two seconds for a megabyte
 _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts, and of each if those are too long
+_NO_YAML = regex(rb"\\/|\\u[dD][89a-fA-F]")
 _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -205,9 +206,19 @@ def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
 
 
 def yaml_of(raw: bytes) -> bytes:
-    """Return the YAML of JSON."""
+    """Return the YAML of JSON, which is read as YAML for that. Raises 500 for escapes that YAML does not have.
+
+    Raw parts of objects may be written with them.
+    """
     from understudy.machinery.golang.yaml_writer import dump_yaml  # few read YAML
 
+    if _NO_YAML.search(raw):
+        from understudy.machinery.golang.yaml_reader import YAMLError, roots
+
+        try:
+            list(roots(raw))
+        except YAMLError as error:
+            raise unknown_error(str(error)) from None
     return call_deeply(dump_yaml, loads(raw)).encode()
 
 

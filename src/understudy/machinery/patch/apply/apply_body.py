@@ -87,6 +87,8 @@ def parse_cbor(body: bytes, validation: str = "Warn", version: Version = V1_32) 
 
 def _value(body: bytes) -> tuple[Any, list[str]]:
     try:
+        if rb"\/" in body:
+            raise ValueError("an escape that YAML may not have")
         return _read_json(body.decode()), []
     except (ValueError, RecursionError):
         converted, strict = yaml_to_json(body)
