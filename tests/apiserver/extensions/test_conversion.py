@@ -59,7 +59,7 @@ def test_a_list_is_a_call_for_each_object(webhook: Webhook, release: str) -> Non
         define(server, conversion=webhook.conversion())
         for name in "abc":
             assert exchange(server, "POST", V1, widget(name=name, size=1))[0] == 201
-        wait_until(lambda: len(webhook.requests) == 3)
+        wait_for_cache(server)
         listed = exchange(server, "GET", V2)[1]
         assert [item["spec"] for item in listed["items"]] == [{"width": 1}] * 3
         assert all(item["metadata"]["resourceVersion"] for item in listed["items"])
@@ -98,16 +98,21 @@ WRITES: list[tuple[str, str, Any, str]] = [
 def test_writes_ask_as_often_as_kube_apiserver(server: Server, webhook: Webhook) -> None:
     """Writes in a version that is not stored encode what the watch cache holds, and the new object, and decode what is
     stored then; what is refused or changes nothing is read again, a dry run reads it first."""
-    defined = server.state.serving.custom("example.com", "widgets")
-    cache = defined and defined.kinds["v2"].watch_cache
-    assert cache is not None
     for method, path, body, expected in WRITES:
         webhook.requests.clear()
         before = server.state.registry.store.revision
         exchange(server, method, f"{V2}{path}", body)
-        if (revision := server.state.registry.store.revision) > before:
-            wait_until(lambda: cache.revision, revision.__le__)
+        if server.state.registry.store.revision > before:
+            wait_for_cache(server)
         assert (method, path, " ".join(map(_described, webhook.requests))) == (method, path, expected)
+
+
+def wait_for_cache(server: Server) -> None:
+    """Wait until the watch cache has converted what was written last."""
+    defined = server.state.serving.custom("example.com", "widgets")
+    cache = defined and defined.kinds["v2"].watch_cache
+    assert cache is not None
+    wait_until(lambda: cache.revision, server.state.registry.store.revision.__le__)
 
 
 def _described(request: Obj) -> str:
@@ -349,10 +354,11 @@ def test_deletion_of_what_is_not_converted(webhook: Webhook) -> None:
 
 def test_conversions_are_counted(server: Server, webhook: Webhook) -> None:
     """Each call of a webhook counts with what is wrong with its answer, each conversion with its versions."""
+    earlier = conversions(server)
     exchange(server, "POST", V2, widget("v2", width=1))
     conversion = 'crd_conversion_webhook_duration_seconds_count{crd_name="widgets.example.com",from_version="v1"'
     decoded = f'{conversion},succeeded="true",to_version="v2"}}'
-    before = wait_until(lambda: conversions(server), lambda counts: counts.get(decoded) == 2)
+    before = wait_until(lambda: conversions(server), lambda counts: counts[decoded] - earlier.get(decoded, 0) == 2)
     answers: list[Callable[[Obj], Any]] = [
         lambda review: [],
         lambda review: converted(review, result={"status": "Failure"}),

@@ -268,7 +268,7 @@ class Registry:
             written = current = await self.store.get(key)
             seconds = perf_counter() - started
             try:
-                if current is not None:
+                if current is not None and target.kind.custom is not None:
                     current = original_state(current, target.kind, target.ctx.gates, is_current=is_current)
                 if uid and (current or may_create or target.kind.release < V1_34):
                     _check_uid(target, key, uid, current)

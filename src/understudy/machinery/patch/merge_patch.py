@@ -25,6 +25,7 @@ class Patch(NamedTuple):
 
     content: Any
     strict_errors: list[str]
+    tests: bool = False
 
 
 def parse(body: bytes, validate: bool = True) -> Patch:

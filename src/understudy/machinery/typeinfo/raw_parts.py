@@ -19,6 +19,21 @@ def rewrite_raw(obj: Any, struct: Struct, spell: Callable[[Any], bytes]) -> Any:
     return change_raw(obj, struct, lambda raw: with_source(raw, spell(raw)))
 
 
+def holds_raw(value: Any, shape: Shape) -> bool:
+    """Report whether a value of a shape has anything in its raw parts."""
+    if isinstance(shape, Struct):
+        if isinstance(value, dict):
+            for name in shape.raw_fields:
+                if name in value and holds_raw(value[name], shape.raw_fields[name]):
+                    return True
+        return False
+    if isinstance(shape, List):
+        return isinstance(value, list) and any(holds_raw(item, shape.element) for item in value)
+    if isinstance(shape, Map):
+        return isinstance(value, dict) and any(holds_raw(item, shape.value) for item in value.values())
+    return value is not None
+
+
 def change_raw(value: Any, shape: Shape, change: Callable[[Raw], Any]) -> Any:
     """Return a value of a shape with its raw parts changed, or the value itself if there are none.
 

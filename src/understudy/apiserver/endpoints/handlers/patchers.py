@@ -23,7 +23,7 @@ from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
 from understudy.machinery.patch.patch_body import loads_as_written
 from understudy.machinery.serializer.json import DecodeError, encode
-from understudy.machinery.typeinfo.raw_parts import change_raw, rewrite_raw
+from understudy.machinery.typeinfo.raw_parts import change_raw, holds_raw, rewrite_raw
 from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import Path, invalid
 
@@ -50,6 +50,10 @@ class ParsedPatch(Protocol):
     def strict_errors(self) -> list[str]:
         """Unknown and duplicate fields, as strict field validation words them."""
 
+    @property
+    def tests(self) -> bool:
+        """Whether it compares values of the object with its own."""
+
 
 P = TypeVar("P", bound=ParsedPatch)
 
@@ -73,11 +77,12 @@ def _patch_document(form: DocumentPatch[P], body: bytes, current: Current) -> Se
     Raises 400, 413, 422.
     """
     patch = form.parse(body, current.validation != IGNORE)
-    live, applied = current.live, patch
-    if isinstance(current.decoder, GoDecoder) and current.decoder.struct.raw_fields:
-        live = change_raw(live, current.decoder.struct, lambda raw: loads_as_written(raw.source))
-        applied = form.parse_as_written(body)
-    result = form.apply(applied, live)
+    live, struct = current.live, current.decoder.struct if isinstance(current.decoder, GoDecoder) else None
+    spells = struct is not None and patch.tests and holds_raw(live, struct)
+    result = live if spells else form.apply(patch, live)
+    if struct is not None and (spells or holds_raw(result, struct)):
+        live = change_raw(live, struct, lambda raw: loads_as_written(raw.source))
+        result = form.apply(form.parse_as_written(body), live)
 
     def patched_text() -> str:
         live_in_order = current.decoder.in_order(live)
