@@ -501,3 +501,25 @@ print(gc.get_freeze_count())
     for pause, frozen in ((60.0, False), (0.0, True)):
         out = subprocess.run([sys.executable, "-c", code, str(pause)], capture_output=True, check=True, text=True)
         assert (int(out.stdout) > 1000) is frozen
+
+
+def test_searches_for_cycles_see_few_objects() -> None:
+    """While a server is filled, no search for cycles looks at more than some tens of thousands of objects."""
+    code = """
+import gc
+from understudy.cli import garbage
+garbage.LONG_GARBAGE_PAUSE = 0.0
+seen = []
+def look(phase, info):
+    if phase == "start":
+        seen.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+gc.freeze()
+gc.callbacks.append(look)
+with garbage.little_garbage_collection():
+    stored = [[{}] for _ in range(200_000)]
+    print(len(seen), max(seen))
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    searches, most = map(int, out.stdout.split())
+    assert searches > 20
+    assert most < 40_000
