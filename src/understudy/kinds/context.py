@@ -14,7 +14,10 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, dataclass
 
-COMPILATION, EVALUATION = "compilation", "evaluation"  # of CEL in schemas, whose seconds `Context.observe` counts
+# What takes the seconds that `Context.observe` counts: CEL in schemas, and custom resources that are compared with
+# those that they replace.
+COMPILATION, EVALUATION = (f"apiserver_cel_{what}_duration_seconds" for what in ("compilation", "evaluation"))
+RATCHETING = "apiextensions_apiserver_validation_ratcheting_seconds"
 MOST_WARNINGS = 1000  # of one request; an answer has room for 4,096 characters of them, see `warning_headers`
 _NO_ACTION, _ALWAYS_ALLOW = Attributes("", ""), AlwaysAllow()
 
@@ -32,7 +35,7 @@ def _annotate_nothing(key: str, value: str, *, detailed: bool = False) -> None:
     """Do nothing: there is no audit log."""
 
 
-def observe_nothing(name: str, seconds: float) -> None:
+def observe_nothing(name: str, seconds: float, *labels: str) -> None:
     """Do nothing: there is no page of metrics."""
 
 
@@ -60,8 +63,8 @@ class Context:
 
     annotate sets an annotation of the request in the audit log
     track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
-    count    adds one to a counter of /metrics: its name, and the value of its label
-    observe  counts seconds in a histogram of /metrics, which it names
+    count    adds one to a counter of /metrics: its name, and the values of its labels
+    observe  counts seconds in a histogram of /metrics: its name, the seconds, and the values of its labels
     writes   takes the entries that the request writes; None if nobody wants to know
 
     `catch_up` waits, the others read the store as this process knows it. Without a store, as in offline validation,
@@ -90,8 +93,8 @@ class Context:
     authorizer: Authorizer = _ALWAYS_ALLOW
     annotate: Annotate = _annotate_nothing
     track: Callable[[str, float], None] = lambda layer, seconds: None
-    count: Callable[[str, str], None] = lambda name, label: None
-    observe: Callable[[str, float], None] = observe_nothing
+    count: Callable[..., None] = lambda name, *labels: None
+    observe: Callable[..., None] = observe_nothing
     writes: list[Any] | None = None
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import field, replace
 from functools import partial
+from ipaddress import IPv4Network
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from understudy.apiserver.extensions.metrics import (
     AvailabilityMetrics,
     ConversionMetrics,
     DocumentMetrics,
-    RuleMetrics,
+    rule_families,
 )
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
@@ -38,8 +39,11 @@ from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.serving.monitoring import WatchMetrics
 from understudy.apiserver.serving.release import Release
-from understudy.kinds.certificates.metrics import CertificateMetrics
+from understudy.kinds.certificates import metrics as certificate_metrics
 from understudy.kinds.context import Context
+from understudy.kinds.core.services import metrics as service_metrics
+from understudy.kinds.core.services.held_numbers import CLUSTER_IPS, NODE_PORTS, SERVICE_CIDR
+from understudy.kinds.core.services.ip_allocators import allocated_addresses
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Authorizer
@@ -49,7 +53,7 @@ from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
-from understudy.machinery.util.metrics import AnyFamily
+from understudy.machinery.util.metrics import AnyFamily, Gauge, NamedFamilies
 
 if TYPE_CHECKING:
     from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
@@ -102,10 +106,9 @@ class ServerState:
     admission_metrics: AdmissionMetrics = field(init=False)
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
     availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)
-    certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
     conversion_metrics: ConversionMetrics = field(default_factory=ConversionMetrics, init=False)
     document_metrics: DocumentMetrics = field(default_factory=DocumentMetrics, init=False)
-    rule_metrics: RuleMetrics = field(default_factory=RuleMetrics, init=False)
+    kind_metrics: NamedFamilies = field(init=False)
     watch_metrics: WatchMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
@@ -115,6 +118,9 @@ class ServerState:
     def __post_init__(self) -> None:
         self.admission_metrics = AdmissionMetrics(self.release.version)
         self.watch_metrics = WatchMetrics(self.release.version)
+        self.kind_metrics = NamedFamilies(
+            *certificate_metrics.families(), *service_metrics.families(), *rule_families()
+        )
         self.versions = Versions(self.release.kinds)
 
     @property
@@ -156,18 +162,30 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
-        of tokens of service accounts, of certificates, of APIServices, of events, of custom resources and of storage.
+        of tokens of service accounts, of APIServices, of events, of custom resources, of other kinds and of storage.
         """
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
-        tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
-        counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
+        tokens = self.tokens.accounts.uses.families
+        counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families
         users = *self.authentication_metrics.families, *self.tokens.cache.families, *self.authorization_metrics.families
         listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
         available = self.availability_metrics.families(listed)
-        custom = *self.document_metrics.families, *self.conversion_metrics.families, *self.rule_metrics.families
-        served = *self.watch_metrics.families, *custom
+        custom = *self.document_metrics.families, *self.conversion_metrics.families
+        kinds = *self.kind_metrics.families, *self._allocation_gauges()
+        served = *self.watch_metrics.families, *custom, *kinds
         return [*chain(*counted, users, available, served, self.registry.metrics.families(self.release.version))]
+
+    def _allocation_gauges(self) -> Iterator[Gauge]:
+        """Yield the families of what is allocated to services: of ports as soon as one was, of addresses of each range
+        that one was allocated of, which the Service `kubernetes` has of the first."""
+        bitmap = self.registry.allocations.ranges.allocated
+        names = [obj["metadata"]["name"] for obj in self.registry.listing("networking.k8s.io", "ipaddresses")]
+        networks = {SERVICE_CIDR, *(IPv4Network(cidr) for cidr, _ in self.kind_metrics[service_metrics.IPS])}
+        addresses = {each: allocated_addresses(self.gates, bitmap(CLUSTER_IPS), names, each) for each in networks}
+        allocated = bitmap(NODE_PORTS).bit_count()
+        has_ports = bool(self.kind_metrics[service_metrics.PORTS])
+        yield from service_metrics.gauges(addresses, (allocated, NODE_PORTS.size - allocated) if has_ports else (0, 0))
 
     @property
     def release(self) -> Release:
@@ -209,8 +227,8 @@ class ServerState:
             allocated=self.registry.allocations.ranges.allocated,
             allocate=self.registry.allocations.allocate,
             action=request.info,
-            count=self.certificate_metrics.count,
-            observe=self.rule_metrics.observe,
+            count=self.kind_metrics.count,
+            observe=self.kind_metrics.observe,
             authorizer=self._authorizer_of(request),
         )
         context.writes, context.track = request.writes, request.track

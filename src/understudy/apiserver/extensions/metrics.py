@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from understudy.apiserver.extensions.definition import Definition
-from understudy.kinds.context import COMPILATION, EVALUATION
+from understudy.kinds.context import COMPILATION, EVALUATION, RATCHETING
 from understudy.machinery.types import Obj, condition_of
 from understudy.machinery.util.metrics import (
     ACCESS_SECONDS,
@@ -144,24 +144,18 @@ class ConversionMetrics:
         self._of_definitions.observe(seconds, name, before, "true" if succeeded else "false", after)
 
 
-class RuleMetrics:
-    """Times the compilation of the rules of a schema, and each look at a value by a schema that has rules inside."""
+_RATCHETING_SECONDS = tuple(1e-5 * 4**power for power in range(10))
 
-    def __init__(self) -> None:
-        self._times = {
-            name: Histogram(
-                f"apiserver_cel_{name}_duration_seconds", f"[BETA] CEL {name} time in seconds.", (), DEFAULT_SECONDS
-            )
-            for name in (COMPILATION, EVALUATION)
-        }
-        for histogram in self.families:
-            histogram.series[()] = Series.of(DEFAULT_SECONDS)  # it is on the page before anything is counted
 
-    @property
-    def families(self) -> Sequence[Histogram]:
-        """Return all families."""
-        return tuple(self._times.values())
-
-    def observe(self, name: str, seconds: float) -> None:
-        """Count a COMPILATION or an EVALUATION that took some seconds."""
-        self._times[name].observe(seconds)
+def rule_families() -> Sequence[Histogram]:
+    """Return the families of rules of schemas: how long it takes to compile them, to look at a value by a schema that
+    has rules inside, and to compare a custom resource with the one that it replaces."""
+    about = "Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds."
+    families = (
+        Histogram(COMPILATION, "[BETA] CEL compilation time in seconds.", (), DEFAULT_SECONDS),
+        Histogram(EVALUATION, "[BETA] CEL evaluation time in seconds.", (), DEFAULT_SECONDS),
+        Histogram(RATCHETING, f"[ALPHA] {about}", (), _RATCHETING_SECONDS),
+    )
+    for family in families:
+        family.series[()] = Series.of(family.buckets)  # it is on the page before anything is counted
+    return families

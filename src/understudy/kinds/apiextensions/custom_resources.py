@@ -55,7 +55,7 @@ class CustomResourceRules(NamedTuple):
         errors = self._type_meta(obj)
         if not errors:
             errors = beside_declared_rules(PLAIN.updated(obj, old, ctx), ctx.release)
-            errors += self.schema.validate_update(obj, old, ratchets=_ratchets(ctx))
+            errors += self.schema.validate_update(obj, old, ratchets=_ratchets(ctx), observe=ctx.observe)
             errors += self._scale_spec(obj) + self._scale_status(obj)
         errors += embedded_resources.validate(self.schema.embedded_resources(obj), ctx.release)
         return self._with_rules(errors + self._list_types(obj, old), obj, old, ctx)
@@ -65,7 +65,7 @@ class CustomResourceRules(NamedTuple):
         errors = self._type_meta(obj)
         if not errors:
             errors = beside_declared_rules(PLAIN.updated(obj, old, ctx), ctx.release)
-            errors += self.schema.validate_status_update(obj, old, ratchets=_ratchets(ctx))
+            errors += self.schema.validate_status_update(obj, old, ratchets=_ratchets(ctx), observe=ctx.observe)
             errors += self._scale_status(obj)
         return self._with_rules(errors + self._list_types(obj, old), obj, old, ctx, only_status=True)
 

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from understudy.machinery.util.metrics import Counter
 
-HONORED, REQUESTED = "csr_honored_duration_total", "csr_requested_duration_total"
+_PREFIX = "apiserver_certificates_registry_csr_"
+HONORED, REQUESTED = f"{_PREFIX}honored_duration_total", f"{_PREFIX}requested_duration_total"
 
 
-class CertificateMetrics:
-    """Counts certificates that were issued, by signer."""
-
-    def __init__(self) -> None:
-        about = "[ALPHA] Total number of issued CSRs with a requested duration{}, sliced by signer (only kubernetes.io "
-        about += "signer names are specifically identified)"
-        self._counters = {
-            name: Counter(f"apiserver_certificates_registry_{name}", about.format(which), ("signerName",))
-            for name, which in ((HONORED, " that was honored"), (REQUESTED, ""))
-        }
-
-    @property
-    def families(self) -> tuple[Counter, ...]:
-        """Return all families, in the order of their names."""
-        return tuple(self._counters.values())
-
-    def count(self, name: str, signer: str) -> None:
-        """Add one to a counter for a signer."""
-        self._counters[name].add(signer)
+def families() -> tuple[Counter, ...]:
+    """Return counters of certificates that were issued, by signer."""
+    about = "[ALPHA] Total number of issued CSRs with a requested duration{}, sliced by signer (only kubernetes.io "
+    about += "signer names are specifically identified)"
+    names = (HONORED, " that was honored"), (REQUESTED, "")
+    return tuple(Counter(name, about.format(which), ("signerName",)) for name, which in names)

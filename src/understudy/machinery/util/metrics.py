@@ -96,6 +96,27 @@ class Histogram:
         self.series[values].observe(value, self.buckets)
 
 
+class NamedFamilies:
+    """Families that are named when something is counted, so that what counts need not have them."""
+
+    def __init__(self, *families: Counter | Histogram) -> None:
+        self.families = families
+        self._counters = {family.name: family for family in families if isinstance(family, Counter)}
+        self._histograms = {family.name: family for family in families if isinstance(family, Histogram)}
+
+    def __getitem__(self, name: str) -> Mapping[Labels, int]:
+        """Return the counts of a counter by the values of its labels."""
+        return self._counters[name].series
+
+    def count(self, name: str, *labels: str) -> None:
+        """Add one to a counter."""
+        self._counters[name].add(*labels)
+
+    def observe(self, name: str, seconds: float, *labels: str) -> None:
+        """Count seconds in a histogram."""
+        self._histograms[name].observe(seconds, *labels)
+
+
 @dataclass
 class SampledHistogram(Histogram):
     """A family of histograms of which some values are measured: each stands for all since the one before.

@@ -18,6 +18,7 @@ from understudy.apiserver.authentication.counted.token_cache import TokenCache
 from understudy.apiserver.extensions.metrics import DocumentMetrics
 from understudy.apiserver.server.pages.request_counts import RequestCounts
 from understudy.apiserver.serving.monitoring import WatchMetrics
+from understudy.kinds.core.services import metrics as service_metrics
 from understudy.machinery.releases.version import Version
 
 FOLDER = Path(__file__).parent / "families"  # NAME TYPE LABEL,LABEL HELP of each family, as kube-apiserver has them
@@ -90,7 +91,8 @@ def test_missing_families_are_documented(release: str, page: str) -> None:
     version = Version.parse(release)
     counts = RequestCounts(lambda: 0.0, version).families()
     served = WatchMetrics(version).families, TokenCache().families, DocumentMetrics().families
-    later = {family.name for family in chain(AdmissionMetrics(version).families, *served, counts)}
+    allocated = service_metrics.families()
+    later = {family.name for family in chain(AdmissionMetrics(version).families, *served, counts, allocated)}
     own, patterns = {*families_of(page), *later, OF_TERMINATED}, missing()
     unlisted = [
         name for name in recorded(release) if (name in own) == any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from understudy.kinds.apiextensions.structural_schema import values
@@ -20,11 +21,11 @@ from understudy.kinds.apiextensions.structural_schema.json_values import with_go
 from understudy.kinds.apiextensions.structural_schema.list_types import Check, compile_list_types
 from understudy.kinds.apiextensions.structural_schema.merge_type import merge_type
 from understudy.kinds.apiextensions.structural_schema.pruning import Pruner
-from understudy.kinds.context import observe_nothing
+from understudy.kinds.context import RATCHETING, observe_nothing
 from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path
+from understudy.machinery.validation.field import Errors, FieldError, Path
 
 if TYPE_CHECKING:
     from understudy.kinds.apiextensions.structural_schema.rules import Outcome, SchemaRules
@@ -120,23 +121,35 @@ class StructuralSchema:
         """Return the errors of the values of a new object."""
         return values.validate(self._values, obj)
 
-    def validate_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
-        """Return the errors of an object that replaces another one. If it `ratchets`, unchanged parts may be wrong."""
+    def validate_update(
+        self, obj: Obj, old: Obj, *, ratchets: bool = True, observe: Callable[..., None] = observe_nothing
+    ) -> Errors:
+        """Return the errors of an object that replaces another one. If it `ratchets`, unchanged parts may be wrong;
+        `observe` counts the seconds that this takes."""
         errors = values.validate(self._values, obj)
-        if not errors or not ratchets:
+        if not ratchets:
             return errors
-        return values.validate(self._values, obj, old=Correlation(obj, old, self.schema))
+        started = perf_counter()
+        if errors:
+            errors = values.validate(self._values, obj, old=Correlation(obj, old, self.schema))
+        observe(RATCHETING, perf_counter() - started)
+        return errors
 
-    def validate_status_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
+    def validate_status_update(
+        self, obj: Obj, old: Obj, *, ratchets: bool = True, observe: Callable[..., None] = observe_nothing
+    ) -> Errors:
         """Return the errors of an update of the status: those of the schema below `status`, up to 1.32 of the whole
-        schema."""
-        if self._status_values is None or "status" not in obj:
-            return []
-        errors = values.validate(self._status_values, obj["status"], "status")
-        if not errors or not ratchets or not _RATCHETS_STATUS[self.version]:
-            return errors
-        correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
-        return values.validate(self._status_values, obj["status"], "status", correlation)
+        schema. `observe` counts the seconds that ratcheting takes."""
+        started, errors = perf_counter(), list[FieldError]()
+        if self._status_values is not None and "status" in obj:
+            errors = values.validate(self._status_values, obj["status"], "status")
+            started = perf_counter()
+            if errors and ratchets and _RATCHETS_STATUS[self.version]:
+                correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
+                errors = values.validate(self._status_values, obj["status"], "status", correlation)
+        if ratchets and _RATCHETS_STATUS[self.version]:
+            observe(RATCHETING, perf_counter() - started)
+        return errors
 
     def validate_rules(
         self,

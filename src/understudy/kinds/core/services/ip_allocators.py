@@ -8,16 +8,20 @@ Upstream: `pkg/registry/core/service/ipallocator`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv4Network
 from itertools import chain
+from time import perf_counter
 from typing import Protocol
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.services.cluster_ips import FAMILIES
 from understudy.kinds.core.services.held_numbers import CLUSTER_IPS, SERVICE_CIDR
+from understudy.kinds.core.services.metrics import DYNAMIC, IP_ERRORS, IP_SECONDS, IPS, STATIC
 from understudy.kinds.declarations.kind import ObjectName
 from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, condition_of
 
 _IP_FAMILY, _MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
@@ -51,17 +55,19 @@ class _BitmapAllocator:
 
     def __init__(self, ctx: Context) -> None:
         self._taken = set() if ctx.dry_run else _allocated(ctx) | _cluster_ips(ctx.pending_services())
-        self._dry_run = ctx.dry_run
+        self._ctx = ctx
 
     def allocate(self, ip: str) -> None:
-        if self._is_taken(ip):
-            raise AllocationError("provided IP is already allocated")
-        _check_range(ip, SERVICE_CIDR)
+        with _counted(self._ctx, SERVICE_CIDR, STATIC):
+            if self._is_taken(ip):
+                raise AllocationError("provided IP is already allocated")
+            _check_range(ip, SERVICE_CIDR)
 
     def allocate_next(self) -> str:
-        if self._dry_run:
+        if self._ctx.dry_run:
             return str(SERVICE_CIDR.network_address)
-        return _first_free([SERVICE_CIDR], self._is_taken)
+        with _counted(self._ctx, SERVICE_CIDR, DYNAMIC):
+            return _first_free(SERVICE_CIDR, self._is_taken)
 
     def _is_taken(self, ip: str) -> bool:
         return str(parse_ip(ip)) in self._taken
@@ -83,15 +89,21 @@ class _MetaAllocator:
         if self._ctx.dry_run:  # the real server asks the allocator of any one range
             if self._ranges:
                 _check_range(ip, self._ranges[0])
-        elif not any(_contains(network, ip) for network in self._ranges):
+            return
+        network = next((network for network in self._ranges if _contains(network, ip)), None)
+        if network is None:
             raise AllocationError("the provided network does not match the current range")
-        elif self._is_taken(ip):
-            raise AllocationError("provided IP is already allocated")
+        with _counted(self._ctx, network, STATIC, times=True):
+            if self._is_taken(ip):
+                raise AllocationError("provided IP is already allocated")
 
     def allocate_next(self) -> str:
         if self._ctx.dry_run and self._ranges:
             return str(self._ranges[0].network_address)
-        return _first_free(self._ranges, self._is_taken)
+        for network in self._ranges:
+            with suppress(AllocationError), _counted(self._ctx, network, DYNAMIC, times=True):
+                return _first_free(network, self._is_taken)
+        raise AllocationError(_FULL)
 
     def _is_taken(self, ip: str) -> bool:
         name = str(parse_ip(ip))
@@ -157,13 +169,39 @@ def _check_range(ip: str, network: IPv4Network) -> None:
         raise AllocationError(f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {network}")
 
 
-def _first_free(networks: Iterable[IPv4Network], is_taken: Callable[[str], bool]) -> str:
+@contextmanager
+def _counted(ctx: Context, network: IPv4Network, scope: str, *, times: bool = False) -> Iterator[None]:
+    """Count what the block allocates of a range, or that it fails, and time it on request. A dry run allocates none."""
+    if ctx.dry_run:
+        yield
+        return
+    started = perf_counter()
+    try:
+        yield
+    except AllocationError:
+        ctx.count(IP_ERRORS, str(network), scope)
+        raise
+    ctx.count(IPS, str(network), scope)
+    if times:
+        ctx.observe(IP_SECONDS, perf_counter() - started, str(network))
+
+
+_FULL = "range is full"
+
+
+def _first_free(network: IPv4Network, is_taken: Callable[[str], bool]) -> str:
     """Return the first free address in the order of allocation. Raises AllocationError if there is none."""
-    for network in networks:
-        for ip in _in_order(network):
-            if not is_taken(ip):
-                return ip
-    raise AllocationError("range is full")
+    for ip in _in_order(network):
+        if not is_taken(ip):
+            return ip
+    raise AllocationError(_FULL)
+
+
+def allocated_addresses(gates: Gates, bitmap: int, names: Iterable[str], network: IPv4Network) -> int:
+    """Return how many addresses of a range are allocated: those of a bitmap, or those that name IPAddresses."""
+    if not gates[features.MULTI_CIDR_SERVICE_ALLOCATOR]:
+        return bitmap.bit_count()
+    return sum(ip in network for name in names if (ip := parse_ip(name)) is not None)
 
 
 def _in_order(network: IPv4Network) -> Iterator[str]:

@@ -18,6 +18,7 @@ from understudy.kinds.core.services import cluster_ips, ip_allocators
 from understudy.kinds.core.services.cluster_ips import FAMILIES, SPEC
 from understudy.kinds.core.services.held_numbers import NODE_PORTS, node_ports
 from understudy.kinds.core.services.ip_allocators import AllocationError
+from understudy.kinds.core.services.metrics import DYNAMIC, PORT_ERRORS, PORTS, STATIC
 from understudy.kinds.core.services.validation import externally_accessible, needs_health_check
 from understudy.machinery import errors
 from understudy.machinery.types import Obj
@@ -204,25 +205,29 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
     by_port: dict[int, int] = {}
     ports = spec.get("ports") or []
     requested = {port["port"]: port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
-    free, highest = _free_ports(taken), 0  # of this service
+    free, highest = _free_ports(taken, ctx), 0  # of this service
 
     def next_port() -> int:
         return (highest or DRY_RUN_PORT) + 1 if ctx.dry_run else next(free)
 
     for i, port in enumerate(ports):
-        number = port.get("nodePort") or 0
+        number, scope, known = port.get("nodePort") or 0, STATIC, by_port.get(port["port"])
         if not number and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
         if number and not ctx.offline:
-            _check_port(service, i, number, taken if by_port.get(port["port"]) != number else set(), ctx)
-        elif not number:
-            number = by_port.get(port["port"]) or requested.get(port["port"]) or next_port()
+            _check_port(service, i, number, taken if known != number else set(), ctx)
+        elif not number and not (number := known or requested.get(port["port"]) or 0):
+            number, scope = next_port(), DYNAMIC
+        if number != known and number not in own and not ctx.dry_run:
+            ctx.count(PORTS, scope)
         port["nodePort"] = number
         by_port.setdefault(port["port"], number)
         taken.add(number)
         highest = max(highest, number) if highest else number
     if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = next_port()
+        if not ctx.dry_run:
+            ctx.count(PORTS, DYNAMIC)
 
 
 def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context) -> None:
@@ -233,16 +238,19 @@ def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context
     elif number in taken:
         problem = "provided port is already allocated"
     if problem:
+        if not ctx.dry_run:
+            ctx.count(PORT_ERRORS, STATIC)
         error = invalid(SPEC.child("ports").index(i).child("nodePort"), number, problem)
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
 
 
-def _free_ports(taken: Set[int]) -> Iterator[int]:
+def _free_ports(taken: Set[int], ctx: Context) -> Iterator[int]:
     """Yield the free node ports in the order of allocation; more may be taken meanwhile. Raises StatusError 500 when
     there are none left."""
     for number in chain(_PORTS[STATIC_PORTS:], _PORTS[:STATIC_PORTS]):
         if number not in taken:
             yield number
+    ctx.count(PORT_ERRORS, DYNAMIC)
     raise errors.internal_error("failed to allocate a nodePort: range is full")
 
 
