@@ -361,6 +361,8 @@ REAL_TIME = {
         "apiserver.extensions.conversion",
         "kinds.apiextensions.schema_rules",
         "kinds.apiextensions.structural_schema.rules",
+        "kinds.apiextensions.structural_schema.schema",
+        "kinds.core.services.ip_allocators",
         "apiserver.registry.list",
         "apiserver.registry.store",
         "apiserver.storage.metrics",

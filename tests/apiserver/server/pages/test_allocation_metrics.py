@@ -91,7 +91,7 @@ def counts(server: Server) -> Counter[str]:
 
 
 def gauges(server: Server) -> tuple[float, ...]:
-    """Return how many addresses and ports are allocated, and how many are left."""
+    """Return the numbers of addresses and ports that are allocated, and of those that are left."""
     page = metrics(server)
     names = ("clusterip_allocator_WHAT_ips{" + CIDR + "}", "nodeport_allocator_WHAT_ports")
     lines = (f"kube_apiserver_{name.replace('WHAT', what)} " for what in ("allocated", "available") for name in names)

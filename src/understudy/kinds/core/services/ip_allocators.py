@@ -198,7 +198,7 @@ def _first_free(network: IPv4Network, is_taken: Callable[[str], bool]) -> str:
 
 
 def allocated_addresses(gates: Gates, bitmap: int, names: Iterable[str], network: IPv4Network) -> int:
-    """Return how many addresses of a range are allocated: those of a bitmap, or those that name IPAddresses."""
+    """Count the addresses of a range that are allocated: those of a bitmap, or those that name IPAddresses."""
     if not gates[features.MULTI_CIDR_SERVICE_ALLOCATOR]:
         return bitmap.bit_count()
     return sum(ip in network for name in names if (ip := parse_ip(name)) is not None)
