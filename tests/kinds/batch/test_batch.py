@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.http import exchange, send
+from tests.http import MERGE_PATCH, exchange, send
 from tests.releases import RELEASES
 from understudy import Server
 from understudy.machinery.releases.version import V1_34
@@ -54,3 +54,32 @@ def test_removed_selector_is_shown_as_null(server: Server) -> None:
     status, answer = exchange(server, "PUT", f"{JOBS}/kept", job("kept"))
     messages = [cause["message"] for cause in answer["details"]["causes"] if cause["field"] == "spec.selector"]
     assert (status, messages[-1]) == (422, f"Invalid value: {null}: field is immutable")
+
+
+def test_status_of_conditions_in_cron_jobs(server: Server) -> None:
+    """Since 1.34 the conditions of a pod failure policy get their status in cron jobs, too."""
+    template = job("j")["spec"]
+    template["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "A"}]}]}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": template}}
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec}
+    code, answer = exchange(server, "POST", f"{JOBS.replace('jobs', 'cronjobs')}?dryRun=All", body)
+    if server.state.release.version < V1_34:
+        assert (code, answer["details"]["causes"][0]["field"].rpartition(".")[2]) == (422, "status")
+    else:
+        policy = answer["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]
+        assert policy["rules"][0]["onPodConditions"] == [{"type": "A", "status": "True"}]
+
+
+def test_empty_volumes_in_errors() -> None:
+    """Errors print empty volumes and mounts as none where image volumes may be dropped from them."""
+    with Server(emulated_version="1.32") as server:
+        assert exchange(server, "POST", JOBS, job("empty"))[0] == 201
+        spec = {"volumes": [], "tolerations": [], "containers": [{"name": "c", "image": "z", "volumeMounts": []}]}
+        patch = {"spec": {"template": {"spec": spec}}}
+        message = exchange(server, "PATCH", f"{JOBS}/empty", patch, MERGE_PATCH)[1]["message"]
+    for text in (
+        "Volumes:[]core.Volume(nil)",
+        "VolumeMounts:[]core.VolumeMount(nil)",
+        "Tolerations:[]core.Toleration{}",
+    ):
+        assert text in message

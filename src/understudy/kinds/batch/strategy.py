@@ -110,9 +110,7 @@ def _default_job(job: Obj, ctx: Context) -> None:
     default_if_nil(spec, "completionMode", "NonIndexed")
     default_if_nil(spec, "suspend", False)
     policy = spec.get("podFailurePolicy")
-    for rule in nested_field(policy, "rules", default=[]):
-        for pattern in rule.get("onPodConditions") or []:
-            pattern["status"] = pattern.get("status") or "True"
+    _default_patterns(policy)
     if ctx.gates[features.JOB_POD_REPLACEMENT_POLICY]:
         default_if_nil(spec, "podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
     default_if_nil(spec, "manualSelector", False)
@@ -125,7 +123,19 @@ def _default_cron_job(cron: Obj, ctx: Context) -> None:
     spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
     for key, value in {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}.items():
         default_if_nil(spec, key, value)
+    if _DEFAULTS_PATTERNS[ctx.release]:
+        _default_patterns(nested_field(spec, "jobTemplate", "spec", "podFailurePolicy"))
     pod_defaults.template(nested_field(spec, "jobTemplate", "spec", "template"), ctx.gates)
+
+
+def _default_patterns(policy: Obj | None) -> None:
+    """Set the status of the conditions of pods that a pod failure policy names, in place."""
+    for rule in nested_field(policy, "rules", default=[]):
+        for pattern in rule.get("onPodConditions") or []:
+            pattern["status"] = pattern.get("status") or "True"
+
+
+_DEFAULTS_PATTERNS = ByRelease({V1_34: True, V1_31: False})  # of cron jobs
 
 
 def _generate_selector(job: Obj, ctx: Context) -> None:

@@ -11,6 +11,7 @@ from understudy.kinds.core.pods.containers_of import affinity_terms, containers,
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, nested_field
 
 
@@ -161,7 +162,10 @@ def _uses_images(spec: Obj) -> bool:
 
 
 def _drop_images(spec: Obj) -> None:
-    """Drop image volumes as a whole, and their mounts."""
+    """Drop image volumes as a whole, and their mounts. Lists without others are as if they had not been sent."""
+    for part, name in ((spec, "volumes"), *((container, "volumeMounts") for container in containers(spec))):
+        if was_sent_empty(part, name):
+            remove_fields(part, name)
     names = _image_volumes(spec)
     if not names:
         return
