@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import pickle
 import typing
@@ -148,6 +149,46 @@ def test_dataclasses_are_those_of_the_standard_library(options: dict[str, bool])
             shown = repr(one) if options.get("repr", True) else None
             seen.append((equal, hashed, shown, dataclasses.asdict(dataclasses.replace(one, y=9))))
         assert seen[0] == seen[1]
+
+
+def derived(decorator: Any) -> Any:
+    """Return a class that inherits a field with a factory."""
+
+    @decorator
+    class Base:
+        x: int
+        items: list[int] = dataclasses.field(default_factory=list)
+
+    @decorator(kw_only=True, slots=True)
+    class Derived(Base):
+        y: int = 1
+        both: int = dataclasses.field(init=False)
+        seen: bool = dataclasses.field(default=False, init=False)
+
+        def __post_init__(self) -> None:
+            self.both = self.x + self.y
+
+    return Derived
+
+
+def test_initializers_are_those_of_the_standard_library() -> None:
+    """An initializer takes what that of the standard library takes, for the first object and for later ones."""
+    ours, theirs = derived(dataclass), derived(dataclasses.dataclass)
+    with pytest.raises(TypeError, match=r"Derived.__init__\(\) missing 1 required positional argument: 'x'"):
+        ours()
+    assert inspect.signature(ours) == inspect.signature(theirs)
+    assert [dataclasses.asdict(cls(1, y=2)) for cls in (ours, ours)] == [dataclasses.asdict(theirs(1, y=2))] * 2
+    assert ours(1).items is not ours(1).items
+
+    @dataclass
+    class Own:
+        x: int
+
+        def __init__(self) -> None:
+            self.x = 3
+
+    assert Own() == Own()
+    assert Own().x == 3
 
 
 def test_dataclasses_without_fields_and_with_themselves() -> None:
