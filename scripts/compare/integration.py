@@ -84,12 +84,15 @@ def _understudy(work: Path) -> Path:
 
 
 def compiled(folder: Path, package: str) -> Path:
-    """Return the compiled tests of a package. Raises CalledProcessError."""
+    """Return the compiled tests of a package. Raises CalledProcessError.
+
+    They have the name that `go test` gives them, which their clients tell servers as user agent.
+    """
     overlay = folder / ".tests" / "overlay.json"
     overlay.parent.mkdir(exist_ok=True)
     overlay.write_text(json.dumps({"Replace": {str(folder / to): str(OVERLAY / by) for to, by in REPLACED.items()}}))
     name = package.removeprefix("./test/integration/").replace("/", "_")
-    program = overlay.with_name(f"{name}.test")
+    program = overlay.parent / name / f"{Path(package).name}.test"
     command = ["go", "test", "-mod=mod", f"-overlay={overlay}", "-c", f"-o={program}", package]
     subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GOWORK": "off"})
     return program

@@ -47,6 +47,7 @@ import (
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/test/e2e/invariants/metrics"
 	"k8s.io/kubernetes/test/utils/ktesting"
@@ -363,6 +364,7 @@ func Start(t ktesting.TB, opts *options.ServerRunOptions, gates *Gates, wait boo
 		QPS:                50,
 		Burst:              100,
 	}
+	config.Wrap(tracing.WrapperFor(tracing.NewNoopTracerProvider())) // requests tell the trace that they are part of
 	if err := await(config, ended, wait); err != nil {
 		err = fmt.Errorf("%w\n%s", err, lastLines(log.Name(), 8))
 		stop()

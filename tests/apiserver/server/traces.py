@@ -19,6 +19,7 @@ from tests.collector import Collector, Span, collector
 from tests.http import Connection, send
 
 MAPS, HOME = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default"
+NODES, DEFINITIONS = "/api/v1/nodes", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ONE: dict[str, Any] = {"metadata": {"name": "one"}, "data": {"a": "b"}}
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 LISTED = "watch=1&sendInitialEvents=1&allowWatchBookmarks=1&resourceVersionMatch=NotOlderThan"
@@ -51,6 +52,10 @@ REQUESTS: tuple[tuple[str, str, Any, str | None, str | None], ...] = (
     ("GET", "/api/v1/nosuch", None, None, None),
     ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {}}, None, None),
     ("GET", "/readyz", None, None, None),
+    ("GET", f"{NODES}/none", None, None, None),
+    ("GET", f"{NODES}/none?resourceVersion=0", None, None, None),
+    ("PUT", f"{NODES}/none", {"metadata": {"name": "none"}}, None, None),
+    ("GET", f"{DEFINITIONS}/none", None, None, None),
 )
 FIRST = 0xABC001  # the number of the first trace
 OTHERS = ("audit-id", "net.host.port", "net.sock.peer.port", "server.port", "network.peer.port", "writer")

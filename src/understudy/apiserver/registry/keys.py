@@ -23,12 +23,12 @@ _KEYS = {
 
 def prefix_of(kind: Kind, namespace: str = "") -> str:
     """Return the prefix of the keys of a kind, of one namespace or ("") of all. Ends with a slash."""
-    prefix = _prefix(kind.group, kind.resource, is_custom=kind.custom is not None)
+    prefix = resource_prefix(kind.group, kind.resource, is_custom=kind.custom is not None)
     return f"{prefix}{namespace}/" if namespace else prefix
 
 
 @lru_cache(1024)
-def _prefix(group: str, resource: str, *, is_custom: bool) -> str:
+def resource_prefix(group: str, resource: str, *, is_custom: bool) -> str:
     """Return the prefix of all keys of a kind, which is not kept itself: those of definitions hold their schemas."""
     if is_custom:
         return f"/registry/{group}/{resource}/"

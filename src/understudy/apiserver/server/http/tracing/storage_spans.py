@@ -11,6 +11,7 @@ from time import time_ns
 from typing import Any
 
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.registry.keys import resource_prefix
 from understudy.apiserver.server.http.tracing.attributes import call_of_etcd
 from understudy.apiserver.server.http.tracing.request_trace import CURRENT, NONE, Attributes, RequestTrace
 from understudy.apiserver.storage.interface import Entry, UnreadableError
@@ -79,7 +80,7 @@ class TracedStorage(StorageMetrics):
         info = trace.request.info
         if name != GET or not info.name or info.verb not in ("get", "delete", "update", "patch"):
             return
-        key, call = _key_of_request(trace, info), call_of_etcd(kind.release, _RANGE)
+        key, call = _key_of_request(trace, kind, info), call_of_etcd(kind.release, _RANGE)
         if info.verb in ("update", "patch"):
             if not trace.is_written:  # the update ends with what it has read
                 restored = [] if kind.release >= V1_37 else [(_READ, NONE)]  # else an object that is not there is none
@@ -111,7 +112,10 @@ class TracedStorage(StorageMetrics):
         if trace is None or trace.handler is None or trace.request is None:
             return
         trace.ask_store(now, now)
-        about = {**_key_of_request(trace, trace.request.info), "resource-version": trace.request.query.get(_VERSION)}
+        about = {
+            **_key_of_request(trace, kind, trace.request.info),
+            "resource-version": trace.request.query.get(_VERSION),
+        }
         events = (*FRESH, "GetByKey success") if kind.release >= V1_37 else ("About to fetch object from cache", *FRESH)
         trace.add("cacher.Get", about, now, now, [(event, NONE) for event in events])
 
@@ -147,10 +151,11 @@ class TracedStorage(StorageMetrics):
             trace.add("List(recursive=false) etcd3", _list(trace, prefix, 1), begun, now, call=call)
 
 
-def _key_of_request(trace: RequestTrace, info: RequestInfo) -> Attributes:
-    """Return the attributes of the key of the object that a request is about."""
-    path = f"/{info.namespace}/{info.name}" if info.namespace and info.resource != "namespaces" else f"/{info.name}"
-    return _key(trace, f"/{info.resource}{path}")
+def _key_of_request(trace: RequestTrace, kind: Kind, info: RequestInfo) -> Attributes:
+    """Return the attributes of the key of the object of a kind that a request is about."""
+    prefix = resource_prefix(kind.group, kind.resource, is_custom=not _is_built_in(kind))
+    namespace = f"{info.namespace}/" if info.namespace and info.resource != "namespaces" else ""
+    return _key(trace, f"{prefix}{namespace}{info.name}")
 
 
 def _key(trace: RequestTrace, key: str) -> Attributes:
@@ -165,8 +170,13 @@ def _kind(kind: Kind) -> Attributes:
 
 def _type(kind: Kind) -> str:
     """Return the name of Go's internal type of a kind (`getTypeName`)."""
-    schemas, internal = Schemas.of(kind.release), (kind.group, INTERNAL, kind.name)
-    return f"*{schemas.kind(*internal).go}" if schemas.has_kind(*internal) else "*unstructured.Unstructured"
+    if not _is_built_in(kind):
+        return "*unstructured.Unstructured"
+    return f"*{Schemas.of(kind.release).kind(kind.group, INTERNAL, kind.name).go}"
+
+
+def _is_built_in(kind: Kind) -> bool:
+    return Schemas.of(kind.release).has_kind(kind.group, INTERNAL, kind.name)
 
 
 def _list(trace: RequestTrace, prefix: str, limit: int) -> Attributes:
