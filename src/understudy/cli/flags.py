@@ -18,12 +18,13 @@ _ACTIONS: dict[str, dict[str, Any]] = {
     "bool": _BOOLEAN,
     "bool | None": _BOOLEAN,
     "Sequence[Manifest]": {"action": "append"},
+    "Sequence[NamedCertKey]": {"action": "append"},
 }
 
 
 def _reader(type_: str) -> Callable[[str], Any]:
     """Return the function that parses the text of a flag for an option's type."""
-    if type_ == "Sequence[Manifest]":
+    if "action" in _ACTIONS.get(type_, {}):
         return str  # the flag is repeated for each
 
     def read(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,3 +79,93 @@ def test_wrong_files_are_refused(files: Files) -> None:
     files.key.write_text("nonsense")
     with pytest.raises(ValueError, match=r"cannot read a certificate and key from .*tls\.crt and .*tls\.key"):
         Server(tls_cert_file=files.certificate, tls_private_key_file=files.key)
+
+
+class Named:
+    """A certificate in two files of a folder, which `--tls-sni-cert-key` names."""
+
+    def __init__(self, folder: Path, file: str, *identities: str, common_name: str | None = None) -> None:
+        self._certificate, self._key = folder / f"{file}.crt", folder / f"{file}.key"
+        self.write(*identities, common_name=common_name)
+
+    def write(self, *identities: str, common_name: str | None = None) -> None:
+        """Write a new certificate with names."""
+        pair = trustme.CA().issue_cert(*identities, common_name=common_name)
+        self._certificate.write_bytes(pair.cert_chain_pems[0].bytes())
+        self._key.write_bytes(pair.private_key_pem.bytes())
+
+    def flag(self, *names: str) -> str:
+        """Return the value of the flag with names."""
+        return f"{self._certificate},{self._key}" + (f":{','.join(names)}" if names else "")
+
+    @property
+    def pem(self) -> str:
+        return self._certificate.read_text().strip()
+
+
+def shown_for(server: Server, name: str | None) -> str:
+    """Return the certificate (PEM) that a client sees which asks for a name."""
+    context = ssl._create_unverified_context()
+    address = urlsplit(server.url)
+    with (
+        socket.create_connection((str(address.hostname), address.port or 0)) as plain,
+        context.wrap_socket(plain, server_hostname=name) as connection,
+    ):
+        return ssl.DER_cert_to_PEM_cert(connection.getpeercert(binary_form=True) or b"").strip()
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asks clients for certificates", "asks for none"])
+def test_clients_see_the_certificate_of_the_name_that_they_ask_for(tmp_path: Path, files: Files, asks: bool) -> None:
+    """Names that the flag gives come before those in certificates, exact names before patterns, the first ones before
+    others; a certificate is also found by the names in it."""
+    given = Named(tmp_path, "given", "given.example.com")
+    own = Named(tmp_path, "own", "own.example.com", "*.pattern.example.com", common_name="common.example.com")
+    later = Named(tmp_path, "later", "own.example.com", "explicit.example.com")
+    server = Server(
+        tls_cert_file=files.certificate,
+        tls_private_key_file=files.key,
+        client_ca_file=files.clients if asks else None,
+        tls_sni_cert_key=[given.flag("explicit.example.com", "*.wild.example.com"), own.flag(), later.flag()],
+    )
+    with server:
+        seen = {
+            name: shown_for(server, name)
+            for name in (
+                *("explicit.example.com", "EXPLICIT.example.com", "a.wild.example.com", "a.b.wild.example.com"),
+                *("given.example.com", "own.example.com", "a.pattern.example.com", "common.example.com"),
+                *("unknown.example.com", None),
+            )
+        }
+    default = files.certificate.read_text().strip()
+    assert seen == {
+        "explicit.example.com": given.pem,
+        "EXPLICIT.example.com": given.pem,
+        "a.wild.example.com": given.pem,
+        "a.b.wild.example.com": default,
+        "given.example.com": given.pem,
+        "own.example.com": own.pem,
+        "a.pattern.example.com": own.pem,
+        "common.example.com": own.pem,
+        "unknown.example.com": default,
+        None: default,
+    }
+
+
+def test_named_certificates_change_with_their_files(tmp_path: Path, files: Files) -> None:
+    """Named certificates are read again like the server's own one, and a server with them speaks TLS."""
+    named = Named(tmp_path, "named", "foo")
+    with Server(client_ca_file=files.clients, tls_sni_cert_key=named.flag("foo")) as server:
+        assert shown_for(server, "foo") == named.pem
+        named.write("foo")
+        wait_until(lambda: shown_for(server, "foo") == named.pem)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("a.crt", "expected comma separated certificate and key file paths"), ("a,b:", "empty names list is not allowed")],
+)
+def test_wrong_values_are_refused(text: str, why: str) -> None:
+    """The error is that of the flag."""
+    with pytest.raises(ValueError, match="tls-sni-cert-key") as refused:
+        Server(tls_sni_cert_key=text)
+    assert str(refused.value) == f'invalid argument "{text}" for "--tls-sni-cert-key" flag: {why}'

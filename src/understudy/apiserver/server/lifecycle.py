@@ -354,8 +354,7 @@ class Lifecycle:
             periodic.append(manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         periodic += [file.reload_periodically(asyncio.sleep) for file in state.reloaded]
         periodic += [file.reload_periodically(asyncio.sleep) for file in self._config.authorities]
-        if self._certificates.pair is not None:
-            periodic.append(self._certificates.pair.reload_periodically(asyncio.sleep))
+        periodic += [pair.reload_periodically(asyncio.sleep) for pair in self._certificates.pairs]
         versions = self._parts.storage_versions
         if self._config.etcd_servers or versions is not None:
             from understudy.apiserver.controllers.replicas.replica import Replica

@@ -68,6 +68,10 @@ def _value(option: Field[Any], values: list[str], folder: str) -> Any:
     metavar, type_ = option.metadata["metavar"] or "", str(option.type)
     if type_ == "Sequence[Manifest]":
         return [path if os.path.exists(path) else each for each in values for path in [os.path.join(folder, each)]]
+    if type_ == "Sequence[NamedCertKey]":
+        from understudy.apiserver.server.options.tls.server_names import NamedFiles  # imports ssl
+
+        return [NamedFiles.parse(value).inside(folder) for value in values]
     if type_ == "Mapping[str, str] | None":
         return [pair for value in values for pair in pair_texts(value)]
     if not type_.startswith(("Sequence", "Mapping")):

@@ -53,6 +53,7 @@ _DIRECTIVES = (
     "see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
 )
 Manifest = str | os.PathLike[str] | Obj
+NamedCertKey = str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -91,6 +92,8 @@ class ServerConfig(
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
+    tls_sni_cert_key        the certificates for clients that ask for the server by certain names (SNI), each with its
+                            key: "foo.crt,foo.key:*.foo.com,foo.com", or without names for those in it
     strict_transport_security_directives
                             what browsers are told of HTTPS in `Strict-Transport-Security` (RFC 6797): "max-age=…",
                             "includeSubDomains", "preload"; by default nothing
@@ -154,6 +157,13 @@ class ServerConfig(
     tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
     tls_private_key_file: PathLike | None = field(
         default=None, metadata=flag("the key of the certificate, PEM", "PATH")
+    )
+    tls_sni_cert_key: Sequence[NamedCertKey] = field(
+        default=(),
+        metadata=flag(
+            "certificate and key (PEM) for clients that ask for names, by default those in it; may be repeated",
+            "PATH,PATH[:NAME,NAME]",
+        ),
     )
     tls: bool | None = field(
         default=None, metadata=flag("HTTPS; false for plain HTTP (default: with a certificate or a token file)", "BOOL")
@@ -235,7 +245,7 @@ class ServerConfig(
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
         if self.tls is False and self.tls_cert_file:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
-        for name in ("client_ca_file", "requestheader_client_ca_file"):
+        for name in ("client_ca_file", "requestheader_client_ca_file", "tls_sni_cert_key"):
             if self.tls is False and getattr(self, name):
                 raise ValueError(f"--tls=false and --{name.replace('_', '-')} exclude each other")
         for directive in self.strict_transport_security_directives:
@@ -438,13 +448,14 @@ class ServerConfig(
     @cached_property
     def certificates(self) -> Certificates:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
-        from understudy.apiserver.server.options.tls.certificates import (
-            Certificates,
-        )  # imports ssl, which flags do not need
+        # These import ssl, which flags do not need.
+        from understudy.apiserver.server.options.tls.certificates import Certificates
+        from understudy.apiserver.server.options.tls.server_names import NamedFiles
 
-        self_signed = self.authenticated if self.tls is None else self.tls
+        named = [NamedFiles.parse(text) for text in self.tls_sni_cert_key]
+        self_signed = self.authenticated or bool(named) if self.tls is None else self.tls
         files = self.tls_cert_file, self.tls_private_key_file
-        return Certificates(self_signed, *files, self.authorities, self.generated)
+        return Certificates(self_signed, *files, self.authorities, self.generated, named)
 
 
 def _flag_text(value: object) -> str:

@@ -126,6 +126,11 @@ def _text(value: object) -> str:
     return str(value)
 
 
+def _texts(value: object) -> list[str]:
+    """Return texts as they are, and one text as the only one."""
+    return [_text(each) for each in (value if isinstance(value, list | tuple) else [value])]
+
+
 def _number(value: object) -> int:
     """Return a number as it is, and 7 of "7"."""
     if isinstance(value, str) and value.isdecimal():
@@ -162,4 +167,5 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "Mapping[str, str] | None": pairs,
     "Sequence[str]": names,
     "Sequence[Manifest]": _manifests,
+    "Sequence[NamedCertKey]": _texts,
 }

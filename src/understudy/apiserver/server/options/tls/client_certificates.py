@@ -8,7 +8,7 @@ behind the methods that the event loops call of an `ssl.SSLContext` and an `ssl.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -27,7 +27,11 @@ FLIGHT = 1 << 17  # bytes that are taken from OpenSSL at a time
 class CertificateSource(Protocol):
     """Puts the server's certificate and key into a context."""
 
-    def __call__(self, context: SSL.Context) -> None: ...
+    def __call__(self, context: ssl.SSLContext | SSL.Context) -> None: ...
+
+
+# Returns the context for clients that ask for a name, None for that of all others.
+Choice = Callable[[str], ssl.SSLContext | None]
 
 
 class AskingContext(ssl.SSLContext):
@@ -36,8 +40,10 @@ class AskingContext(ssl.SSLContext):
     configure    gives the context the server's certificate
     authorities  whose certificates clients should show
     protocols    that clients may agree to (ALPN), the preferred one first
+    choose       returns the context, one of these, for clients that ask for a name; None where all have this one
     """
 
+    _choose: Choice | None
     _configure: CertificateSource
     _authorities: Sequence[Authorities]
     _protocols: Sequence[str]
@@ -45,17 +51,26 @@ class AskingContext(ssl.SSLContext):
     _context: SSL.Context
 
     def __new__(
-        cls, configure: CertificateSource, authorities: Sequence[Authorities], protocols: Sequence[str]
+        cls,
+        configure: CertificateSource,
+        authorities: Sequence[Authorities],
+        protocols: Sequence[str],
+        choose: Choice | None = None,
     ) -> AskingContext:
         """Return a new context."""
         self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         self._configure, self._authorities, self._protocols = configure, authorities, protocols
+        self._choose = choose
         self._named = self._current
         self._context = self._made()
         return self
 
     def __init__(
-        self, configure: CertificateSource, authorities: Sequence[Authorities], protocols: Sequence[str]
+        self,
+        configure: CertificateSource,
+        authorities: Sequence[Authorities],
+        protocols: Sequence[str],
+        choose: Choice | None = None,
     ) -> None:
         """Do nothing: `ssl.SSLContext` is made by `__new__`."""
 
@@ -76,6 +91,8 @@ class AskingContext(ssl.SSLContext):
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_options(SSL.OP_NO_TICKET)
         context.set_alpn_select_callback(partial(_select, [name.encode() for name in self._protocols]))
+        if self._choose is not None:
+            context.set_tlsext_servername_callback(partial(_switch, self._choose))
         return context
 
     def renew(self) -> None:
@@ -84,10 +101,23 @@ class AskingContext(ssl.SSLContext):
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *_: Any, **__: Any) -> Any:
         """Return the TLS side of a new connection, for the event loop."""
+        return AskingConnection(self.openssl, incoming, outgoing)
+
+    @property
+    def openssl(self) -> SSL.Context:
+        """Return the context of OpenSSL for a new connection."""
         if self._named != (current := self._current):
             self._named = current
             self.renew()
-        return AskingConnection(self._context, incoming, outgoing)
+        return self._context
+
+
+def _switch(choose: Choice, connection: SSL.Connection) -> None:
+    """Give a connection the context for the name that its client asks for, if it asks for any."""
+    name = connection.get_servername()
+    context = choose(name.decode("latin-1")) if name else None
+    if isinstance(context, AskingContext):
+        connection.set_context(context.openssl)
 
 
 def _accept(connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, is_good: int) -> bool:
