@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.apiserver.server.http2.client import Client
 from tests.http import send
 from understudy import Server
 from understudy.admission.webhooks import Call, Caller, CallError, Target
@@ -49,6 +50,19 @@ def test_plugins_and_rules_are_imported_beside_the_loop(server: Server, monkeypa
     for name in "ab":
         assert send(server, "POST", f"{NAMESPACE}/configmaps", {"metadata": {"name": name}}).status == 201
     assert recorded.calls == [(PLUGINS,), (module_of("", "ConfigMap"),)]
+    assert LOOP not in recorded.threads
+
+
+def test_http2_is_imported_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first connection of HTTP/2 waits for its modules; a thread imports them, once."""
+    recorded = Recorded(import_module)
+    monkeypatch.setattr(loading, "import_module", recorded)
+    monkeypatch.setattr(loading, "_loaded", set())
+    with Server(tls=True) as server:
+        for _ in range(2):
+            with Client(server.url) as client:
+                assert client.ask("GET", "/healthz").status == 200
+    assert recorded.calls == [("understudy.apiserver.server.http2.connection",)]
     assert LOOP not in recorded.threads
 
 

@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
@@ -22,12 +23,14 @@ from understudy.apiserver.server.http.tls_listener import BACKLOG, TLSListener
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.http1.served import ServedProtocol
+from understudy.apiserver.server.worker.loading import is_loaded, load
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.http2.connection import Http2Server
 
 HTTP2 = "h2"  # its name in a handshake (ALPN)
+_HTTP2_CONNECTION = "understudy.apiserver.server.http2.connection"
 _LOOK = 0.02  # seconds between two looks at the requests that are answered
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 
@@ -86,7 +89,7 @@ class Listener:
         if protocol != HTTP2:
             return self._server.connect()
         if self._http2 is None:
-            from understudy.apiserver.server.http2.connection import Http2Server  # and h2, which takes a while
+            from understudy.apiserver.server.http2.connection import Http2Server
 
             self._http2 = Http2Server(self.handle, self._version, self._most_streams, self._goaway_chance)
         return self._http2.connect()
@@ -158,12 +161,30 @@ class Listener:
 
 
 class _Negotiated(asyncio.Protocol):
-    """A connection whose handshake is done, and which is left to the protocol that it has negotiated."""
+    """A connection whose handshake is done, and which is left to the protocol that it has negotiated.
+
+    The first one that speaks HTTP/2 is read once the modules for it are imported.
+    """
+
+    _loading: asyncio.Task[None]
 
     def __init__(self, connect: Callable[[str | None], asyncio.Protocol]) -> None:
         self._connect = connect
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        protocol = self._connect(transport.get_extra_info("ssl_object").selected_alpn_protocol())
-        cast("asyncio.Transport", transport).set_protocol(protocol)
-        protocol.connection_made(transport)
+        protocol = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        leave = partial(self._leave, cast("asyncio.Transport", transport), protocol)
+        if protocol == HTTP2 and not is_loaded(_HTTP2_CONNECTION):
+            cast("asyncio.Transport", transport).pause_reading()
+            self._loading = asyncio.create_task(load(_HTTP2_CONNECTION))
+            self._loading.add_done_callback(leave)
+        else:
+            leave()
+
+    def _leave(self, transport: asyncio.Transport, protocol: str | None, *_: object) -> None:
+        """Leave the connection to a protocol, unless the client has gone meanwhile."""
+        if not transport.is_closing():
+            served = self._connect(protocol)
+            transport.set_protocol(served)
+            served.connection_made(transport)
+            transport.resume_reading()
