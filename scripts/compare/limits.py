@@ -25,7 +25,7 @@ from scripts.common.comparing import Answer, Obj, Server
 from scripts.compare import access
 from scripts.compare.access import Real, asked, compared, started
 from scripts.compare.cases.access_stories import FILES, WEBHOOK, Ask, Story, review
-from scripts.compare.cases.limit_stories import FLOW, STORIES, Begin, Dump, Finish, LimitStory, Next, Queue, Step
+from scripts.compare.cases.limit_stories import FLOW, STORIES, Begin, Dump, Finish, LimitStory, Next, Pause, Queue, Step
 from scripts.compare.cases.webhook_server import Answer as HookAnswer
 from scripts.compare.cases.webhook_server import WebhookServer
 from tests.waiting import wait_until
@@ -123,6 +123,9 @@ class _Player:
                 if ends:
                     self._gate.opened[held].set()
                 return [{"request": "next", "name": held}]
+            case Pause(seconds):
+                time.sleep(seconds)
+                return []
             case Dump(page):
                 return [{"request": f"dump {page}", "rows": self._rows(page)}]
             case Finish(path):

@@ -42,7 +42,13 @@ class Dump(NamedTuple):
     page: str
 
 
-Step = Ask | Begin | Finish | Queue | Next | Dump
+class Pause(NamedTuple):
+    """Seconds in which nothing happens, so that what is held lasts longer than requests do on a busy machine."""
+
+    seconds: float
+
+
+Step = Ask | Begin | Finish | Queue | Next | Dump | Pause
 
 
 class LimitStory(NamedTuple):
@@ -236,6 +242,7 @@ STORIES = {
             Queue(read("held-4", "bobtoken")),
             Queue(read("held-5", "bobtoken")),
             *PAGES,
+            Pause(3),  # what alice owes for it, so that bob's requests are next, however long they take
             Finish(f"{PODS}/held-1"),
             *[Next(ends=True)] * 4,
         ],
