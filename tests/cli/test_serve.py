@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import re
 import signal
 import socket
@@ -269,14 +270,46 @@ async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.Monk
 
     emptied: list[None] = []
     monkeypatch.setattr(process, "_renew_unused_objects", renew)
-    monkeypatch.setattr(process, "_allocator", lambda: None)
     monkeypatch.setattr(caches, "forget_results", lambda: emptied.append(None))
     monkeypatch.setattr(memory, "give_back", lambda: emptied.append(None))
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(blocks))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await process._give_back_memory_periodically()
-    assert forgotten == [0, 0, 0, 3, 6, 6, 6, 9, 12, 12]  # of all three kinds
+        await process._give_back_memory_periodically(None)
+    assert forgotten == [0, 0, 3, 6, 6, 6, 9, 12, 12]  # of all three kinds
+
+
+LARGE_BLOCKS = """
+import resource
+from understudy.cli import process
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() >> 20
+
+async def use(stopped, waits):
+    b"x" * (16 << 20)  # when it is freed, glibc keeps the next ones up to its size for later, unless it was told not to
+    before = resident()
+    large, small = [], []
+    for _ in range(64):
+        large.append(b"x" * (1 << 20))
+        small.append(b"x" * 1000)
+    most = resident()
+    large.clear()
+    print(before, most, resident())
+
+process.run_until_signal(use)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than that of glibc")
+def test_large_memory_goes_back_at_once() -> None:
+    """Large blocks between small ones go back to the system when they are freed, from the start of a server on."""
+    # in a process of its own, since what the allocator is told stays
+    done = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, text=True, check=True)
+    before, most, after = map(int, done.stdout.split())
+    assert most > before + 60
+    assert after < before + 10
 
 
 ARENAS = """

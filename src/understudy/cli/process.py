@@ -23,7 +23,10 @@ SWITCH_INTERVAL = 0.001
 GIVING_BACK = 10.0  # seconds until freed memory is given back
 MUCH_FREED = 0.75  # part of the objects that are left when much was freed
 MOST_UNUSED = 256  # objects of one type that are kept for later
-MMAP_THRESHOLD = (-3, 128 * 1024)  # glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes
+# glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes. Once it is set it stays, so that every larger
+# block goes back to the system when it is freed. Otherwise glibc keeps larger and larger ones, from the first that is
+# freed: clients that sent a hundred large bodies would leave 150 MiB behind.
+MMAP_THRESHOLD = (-3, 128 * 1024)
 
 
 def run_until_signal(use: Callable[[Future[None], Callable[[], None]], Coroutine[Any, Any, None]]) -> None:
@@ -37,6 +40,9 @@ def run_until_signal(use: Callable[[Future[None], Callable[[], None]], Coroutine
     from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()
+    allocator = _allocator()
+    if allocator is not None:
+        allocator.mallopt(*MMAP_THRESHOLD)
     stopped: Future[None] = Future()
     waits = threading.Event()
 
@@ -46,7 +52,7 @@ def run_until_signal(use: Callable[[Future[None], Callable[[], None]], Coroutine
         stopped.set_result(None)
 
     async def use_meanwhile() -> None:
-        giving_back = asyncio.create_task(_give_back_memory_periodically())
+        giving_back = asyncio.create_task(_give_back_memory_periodically(allocator))
         try:
             await use(stopped, waits.set)
         finally:
@@ -109,23 +115,19 @@ def _allocator() -> CDLL | None:
     return None
 
 
-async def _give_back_memory_periodically() -> None:
+async def _give_back_memory_periodically(allocator: CDLL | None) -> None:
     """Give memory between what is in use back to the system now and then, where the allocator keeps it (glibc).
 
-    Large blocks go back when they are freed: otherwise it keeps larger and larger ones, and clients that sent a hundred
-    large bodies would leave 150 MiB behind. Of the rest a third would stay: after 20,000 objects are deleted, 14 of 40
-    MiB. A thread gives it back, in some milliseconds, and in none if little was freed. After a quarter of all objects
-    of Python was freed, and once more later, since that may go on, the small things go as well between which nothing
-    can be given back: caches (see `forget_results`), what is held longer than needed (see `give_back`), and the unused
-    objects that Python and the event loop keep.
+    Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
+    some milliseconds, and in none if little was freed. After a quarter of all objects of Python was freed, and once
+    more later, since that may go on, the small things go as well between which nothing can be given back: caches (see
+    `forget_results`), what is held longer than needed (see `give_back`), and the unused objects that Python and the
+    event loop keep.
     """
     from understudy.machinery.util.caches import forget_results
     from understudy.machinery.util.memory import give_back
 
-    await asyncio.sleep(GIVING_BACK)  # then the start is over, which need not import ctypes
     most, freed_before = 0, False
-    if (allocator := _allocator()) is not None:
-        allocator.mallopt(*MMAP_THRESHOLD)
     while True:
         most = max(most, blocks := sys.getallocatedblocks())
         freed = blocks < most * MUCH_FREED
