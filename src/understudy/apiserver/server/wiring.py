@@ -132,7 +132,7 @@ def new_parts(config: ServerConfig) -> Parts:
     has_certificates = config.client_authorities is not None or _LISTS_CERTIFICATES[version]
     users = AuthenticationMetrics(_identity(gates), has_certificates=has_certificates)
     new_authenticators = partial(_jwt_authenticators, config, users, egress)
-    tokens = _tokens(config, registry, webhooks, new_authenticators)
+    tokens = _tokens(config, registry, webhooks, new_authenticators, gates)
     state = ServerState(
         serving,
         gates,
@@ -210,10 +210,14 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
 
 
 def _tokens(
-    config: ServerConfig, registry: Registry, client: WebhookClient, new_authenticators: NewAuthenticators
+    config: ServerConfig,
+    registry: Registry,
+    client: WebhookClient,
+    new_authenticators: NewAuthenticators,
+    gates: Gates,
 ) -> Tokens:
     options = replace(config.account_tokens, generated=config.generated)
-    accounts = AccountTokens(config.clock, config.release.version, options)
+    accounts = AccountTokens(config.clock, config.release.version, options, gates)
     webhook = _webhook_tokens(config, accounts.audiences, client)
     return Tokens(
         accounts,

@@ -34,6 +34,7 @@ ANONYMOUS_AUTH_CONFIGURABLE_ENDPOINTS = Gate("AnonymousAuthConfigurableEndpoints
 API_SERVER_IDENTITY = Gate("APIServerIdentity")
 JWKS_METRICS = Gate("StructuredAuthenticationConfigurationJWKSMetrics")
 API_SERVER_TRACING = Gate("APIServerTracing")
+API_SERVER_WEBHOOK_AUTHENTICATION_TOKEN = Gate("APIServerWebhookAuthenticationToken")
 ATOMIC_WRITE_VOLUME_USER_FIELDS = Gate("AtomicWriteVolumeUserFields")
 AUTHORIZE_NODE_WITH_SELECTORS = Gate("AuthorizeNodeWithSelectors")
 AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION = Gate("AuthorizePodWebsocketUpgradeCreatePermission")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import orjson
@@ -28,7 +29,9 @@ from understudy.apiserver.authentication.service_accounts.legacy_tokens import (
 from understudy.apiserver.authentication.service_accounts.token_notes import LEGACY, STALE, VALID, TokenNotes, TokenUses
 from understudy.machinery.auth.users import CREDENTIAL_ID, User, account_groups, account_name
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import Clock, parse_timestamp
 
@@ -36,13 +39,18 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.jose import PrivateKey, PublicKey
 
 ISSUER = "https://kubernetes.default.svc"
-EXTRA = "authentication.kubernetes.io"
+EXTRA, ATTESTATION = "authentication.kubernetes.io", "attestation.authentication.kubernetes.io"
 LEEWAY = 60  # seconds that clocks may differ by
 WARN_ONLY, YEAR = 60 * 60 + 7, 365 * 24 * 60 * 60  # seconds; upstream: `WarnOnlyBoundTokenExpirationSeconds`
 STALE_ANNOTATION, LEGACY_ANNOTATION = "authentication.k8s.io/stale-token", "authentication.k8s.io/legacy-token"
 INVALIDATED = "service account token has been invalidated"
 _GO_JOSE = ByRelease({V1_31: "square/go-jose", V1_33: "go-jose/go-jose"})  # the library that names itself in an error
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
+WEBHOOKS = {  # and in 1.37, behind a gate: claim, kind
+    "validatingwebhookconfiguration": "ValidatingWebhookConfiguration",
+    "mutatingwebhookconfiguration": "MutatingWebhookConfiguration",
+}
+ADMISSION_REVIEW_API_GROUPS = "admissionReviewAPIGroups"  # upstream: `AttestationAdmissionReviewAPIGroups`
 
 SIGNING_KEY = "service-account-signing-key"  # the name of what is generated
 
@@ -75,9 +83,16 @@ class AccountTokens:
     uses       counts the tokens that are used
     """
 
-    def __init__(self, clock: Clock, version: Version, options: AccountTokenOptions | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        version: Version,
+        options: AccountTokenOptions | None = None,
+        gates: Gates | None = None,
+    ) -> None:
         self._clock = clock
         self._version = version
+        self._gates = gates or Gates.of(version)
         self._options = options or AccountTokenOptions()
         self.audiences = tuple(self._options.audiences or self._options.issuers)
         self.legacy = LegacyTokens(clock, looks_up=self._options.looks_up)
@@ -127,18 +142,26 @@ class AccountTokens:
 
         return [jose.jwk_of(key) for key in self._keys.values()]
 
-    def issue(self, account: Obj, audiences: Sequence[str], expires: int, bound: dict[str, Obj]) -> str:
+    def issue(
+        self,
+        account: Obj,
+        audiences: Sequence[str],
+        expires: int,
+        bound: dict[str, Obj],
+        attested: Mapping[str, Obj] = MappingProxyType({}),
+    ) -> str:
         """Return a new token.
 
         account  metadata of the service account
         expires  seconds since 1970. A pod's token for this server that is asked for 3607 seconds is good for a year:
                  old clients do not read it again. Upstream: `--service-account-extend-token-expiration`
-        bound    metadata of the objects that it is bound to, by claim ("pod", "secret", "node")
+        bound    metadata of the objects that it is bound to, by claim ("pod", "secret", "node", …)
+        attested "attestations", if there are any
         """
         from understudy.apiserver.authentication import jose
 
         namespace, name, now = account.get("namespace", ""), account["name"], int(self._clock.now())
-        place: Obj = {"namespace": namespace, "serviceaccount": _reference(account)}
+        place: Obj = {"namespace": namespace, "serviceaccount": _reference(account), **attested}
         if "pod" in bound and expires - now == WARN_ONLY and set(audiences) <= set(self.audiences):
             place["warnafter"], expires = expires, now + YEAR
         claims = {
@@ -204,8 +227,24 @@ class AccountTokens:
         place = claims.get("kubernetes.io") or {}
         _check_account(place, lookup, now)
         _check_bound(place, lookup, now)
+        place = self._known(place)
+        _check_webhooks(place, lookup, now)
         _note_age(claims, place, int(now), notes)
         return _user(claims, place), meant
+
+    def _known(self, place: Obj) -> Obj:
+        """Return the claims that the release knows. Raises TokenError for those of webhooks that the gate forbids."""
+        if WEBHOOKS.keys().isdisjoint(place):
+            return place
+        if self._version < V1_37:
+            return {claim: value for claim, value in place.items() if claim not in WEBHOOKS}
+        gate = features.API_SERVER_WEBHOOK_AUTHENTICATION_TOKEN
+        if not self._gates[gate]:
+            raise TokenError(f"feature gate {go_quote(gate)} is disabled, but token is webhook bound")
+        if not (place.get("attestations") or {}).get(ADMISSION_REVIEW_API_GROUPS):
+            quoted = go_quote(ADMISSION_REVIEW_API_GROUPS)
+            raise TokenError(f"bound object was a webhook config, but {quoted} attestation is missing")
+        return place
 
     def _claims(self, token: str) -> Obj:
         """Return the claims of a token that is signed by a key of this server. Raises TokenError."""
@@ -246,15 +285,23 @@ def _check_shape(claims: Obj) -> None:
     place = claims.get("kubernetes.io", {})
     if not isinstance(place, dict) or not isinstance(place.get("namespace", ""), str):
         raise ValueError("malformed claim kubernetes.io")
-    for reference in (place.get(claim, {}) for claim in ("serviceaccount", *BOUND)):
+    for reference in (place.get(claim, {}) for claim in ("serviceaccount", *BOUND, *WEBHOOKS)):
         if not isinstance(reference, dict) or not all(isinstance(text, str) for text in reference.values()):
             raise ValueError("malformed claim kubernetes.io")
+    attestations = place.get("attestations") or {}
+    if not isinstance(attestations, dict) or not all(map(_are_texts, attestations.values())):
+        raise ValueError("malformed claim kubernetes.io")
     times = [place.get("warnafter", 0), *(claims.get(name, 0) for name in ("exp", "nbf", "iat"))]
     if not all(isinstance(time, int | float) for time in times):
         raise ValueError("expected number value to unmarshal NumericDate")
     for name in ("jti", "sub"):
         if not isinstance(claims.get(name, ""), str):
             raise ValueError(f"malformed claim {name}")
+
+
+def _are_texts(value: object) -> bool:
+    """Report whether a value is a list of texts, or null."""
+    return value is None or (isinstance(value, list) and all(isinstance(text, str) for text in value))
 
 
 def _texts(value: object) -> list[str]:
@@ -299,6 +346,21 @@ def _check_bound(place: Obj, lookup: Lookup, now: float) -> None:
             raise TokenError(INVALIDATED)
 
 
+def _check_webhooks(place: Obj, lookup: Lookup, now: float) -> None:
+    """Raise TokenError if a configuration of webhooks that a token is bound to is gone. Upstream:
+    `validateWebhookCfgRef`."""
+    for claim, kind in WEBHOOKS.items():
+        if claim not in place:
+            continue
+        obj = lookup("admissionregistration.k8s.io", f"{claim}s", "", place[claim].get("name", ""))
+        if obj is None:
+            raise TokenError(INVALIDATED)
+        if (actual := obj["metadata"]["uid"]) != (uid := place[claim].get("uid", "")):
+            raise TokenError(f"{kind} UID ({actual}) does not match service account validating ref claim ({uid})")
+        if _is_deleted(obj, now):
+            raise TokenError(INVALIDATED)
+
+
 def _note_age(claims: Obj, place: Obj, now: int, notes: TokenNotes) -> None:
     """Note whether a client may not have read its token again in time (`warnafter`)."""
     if not (threshold := place.get("warnafter")):
@@ -317,9 +379,11 @@ def _is_deleted(obj: Obj, now: float) -> bool:
 
 def _user(claims: Obj, place: Obj) -> User:
     extra = {CREDENTIAL_ID: [f"JTI={claims['jti']}"]} if claims.get("jti") else {}
-    for claim in ("node", "pod"):
+    for claim in ("node", "pod", *WEBHOOKS):
         for key, value in place.get(claim, {}).items():
             extra[f"{EXTRA}/{claim}-{key}"] = [value]
+    if not WEBHOOKS.keys().isdisjoint(place):
+        extra[f"{ATTESTATION}/{ADMISSION_REVIEW_API_GROUPS}"] = place["attestations"][ADMISSION_REVIEW_API_GROUPS]
     account = place["serviceaccount"]
     name = account_name(place["namespace"], account["name"])
     return User(name, account_groups(place["namespace"]), account["uid"], extra)

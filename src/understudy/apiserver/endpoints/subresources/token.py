@@ -16,17 +16,19 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.endpoints.subresources import webhook_tokens
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_34
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, default_if_nil, split_api_version
 from understudy.machinery.util import clock
 from understudy.machinery.validation.field import Errors, Path, invalid
 
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
+AN_HOUR = 60 * 60  # seconds that a token lives unless the request says another time
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -41,7 +43,8 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         body = request_body.read(request, scope.decoder, options.field_validation)
         sent_spec = body.obj.get("spec") or {}
         names_audiences = sent_spec.get("audiences") is not None or was_sent_empty(sent_spec, "audiences")
-        body.obj["spec"] = _defaulted(sent_spec)
+        default_if_nil(sent_spec, "expirationSeconds", AN_HOUR)
+        body.obj["spec"] = sent_spec
         write.audit_part(body)
         return body.obj
 
@@ -49,19 +52,28 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     uid = _account_uid(state, request, scope, sent["metadata"], account["metadata"])
-    spec = _defaulted(sent.get("spec") or {})
+    spec = sent.get("spec") or {}
+    default_if_nil(spec, "expirationSeconds", AN_HOUR)
     seconds = spec["expirationSeconds"]
-    if field_errors := _token_errors(seconds):
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
     audiences = spec.get("audiences") or list(state.tokens.accounts.audiences)
+    if field_errors := _errors(spec, audiences, scope.kind.release):
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
     fields = {"name": scope.name, "namespace": scope.namespace, **uid, "creationTimestamp": state.timestamp()}
     completed = {"metadata": {**sent["metadata"], **fields}, "spec": {**spec, "audiences": audiences}}
     await write.validate({**sent, **completed}, None)
     bound = spec.get("boundObjectRef")
-    claims = await _bound(state, scope, bound) if bound else {}
+    attested = {"attestations": spec["attestations"]} if spec.get("attestations") else {}
+    if webhook_tokens.is_webhook(bound, scope.kind.release):
+        context = state.context(request, scope)
+        claims = await webhook_tokens.bound_to_webhook(state, context, account["metadata"], spec, audiences)
+        seconds = min(seconds, webhook_tokens.LONGEST)
+    else:
+        claims = {} if bound is None else await _bound(state, scope, bound)
+    if bound is not None:
+        _check_bound_uid(bound, claims)
     expires = clock.parse_timestamp(state.context(request, scope).now) + seconds
     status = {
-        "token": state.tokens.accounts.issue(account["metadata"], audiences, int(expires), claims),
+        "token": state.tokens.accounts.issue(account["metadata"], audiences, int(expires), claims, attested),
         "expirationTimestamp": clock.timestamp(expires),
     }
     if request.audit is not None:
@@ -71,7 +83,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": fields,
-        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound, **attested},
         "status": status,
     }
     # An empty list of audiences belongs to who sent it, as a list that is missing does not.
@@ -93,15 +105,15 @@ def _jti(token: str) -> str:
     return str(orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["jti"])
 
 
-def _defaulted(spec: Obj) -> Obj:
-    """Return the spec of a TokenRequest with the life of its token, an hour unless it says another."""
-    out = dict(spec)
-    default_if_nil(out, "expirationSeconds", 3600)
-    return out
+def _errors(spec: Obj, audiences: list[str], release: Version) -> Errors:
+    """Find errors in a request for a token (`ValidateTokenRequest`)."""
+    if misplaced := webhook_tokens.misplaced_attestations(spec, release):
+        return misplaced
+    return _life_errors(spec["expirationSeconds"]) + webhook_tokens.validate(spec, audiences, release)
 
 
-def _token_errors(seconds: int) -> Errors:
-    """Find errors in the life of a token, in seconds (`ValidateTokenRequest`)."""
+def _life_errors(seconds: int) -> Errors:
+    """Find errors in the life of a token, in seconds."""
     path = Path("spec", "expirationSeconds")
     if seconds < TOKEN_SECONDS[0]:
         return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
@@ -139,25 +151,35 @@ def _account_uid(state: ServerState, request: Request, scope: RequestScope, sent
 async def _bound(state: ServerState, scope: RequestScope, bound: Obj) -> dict[str, Obj]:
     """Return the metadata of the objects that a token is bound to, by claim: a pod and its node, a secret or a node.
 
-    Raises 400, 404, 409.
+    Raises 400, 404.
     """
-    name, (group, version) = bound.get("name", ""), split_api_version(bound.get("apiVersion", ""))
+    name, (group, version) = bound.get("name", ""), _group_version(bound)
     kind = None if group else state.release.kind("", bound.get("kind", ""))
     if kind is None or kind.singular not in BOUND:
         gvk = f"{group}/{version}, Kind={bound.get('kind', '')}"
         raise errors.bad_request(f"cannot bind token to object of type {gvk}")
     obj = (await state.registry.get(kind, scope.namespace if kind.namespaced else "", name)).object
     claims = {kind.singular: obj["metadata"]}
-    if kind.name == "Pod":
-        claims |= _node_of(state, scope, obj)
-    uid = obj["metadata"]["uid"]
-    if bound.get("uid") and bound["uid"] != uid:
+    return claims | _node_of(state, scope, obj) if kind.name == "Pod" else claims
+
+
+def _group_version(bound: Obj) -> tuple[str, str]:
+    """Return the group and the version that a reference names, none if there is no such apiVersion. Upstream:
+    `schema.FromAPIVersionAndKind`."""
+    api_version = bound.get("apiVersion", "")
+    return split_api_version(api_version) if api_version.count("/") <= 1 else ("", "")
+
+
+def _check_bound_uid(bound: Obj, claims: dict[str, Obj]) -> None:
+    """Raise 409 if a reference has another uid than its object."""
+    uid = bound.get("uid")
+    if uid and uid != claims[bound["kind"].lower()]["uid"]:
+        group, _ = _group_version(bound)
         message = (
-            f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
             "The object might have been deleted and then recreated"
         )
-        raise errors.conflict(group, kind.name, name, message)
-    return claims
+        raise errors.conflict(group, bound["kind"], bound.get("name", ""), message)
 
 
 def _node_of(state: ServerState, scope: RequestScope, pod: Obj) -> dict[str, Obj]:
