@@ -70,6 +70,7 @@ class ServerState:
     kubelets  asks kubelets for logs, commands and ports
     settings  of admission plugins, from their file
     reloaded  files of authentication and authorization, which are read again when they change
+    dialled   the metrics of connections to other servers
     asks_outside
               whether webhooks may have to be asked who a user is and may do what: `decided` of
               `apiserver.authorization.webhook.awaited` waits for them
@@ -102,6 +103,7 @@ class ServerState:
     authentication_metrics: AuthenticationMetrics = field(default_factory=AuthenticationMetrics)
     authorization_metrics: AuthorizationMetrics = field(default_factory=AuthorizationMetrics)
     reloaded: Sequence[ReloadedFile] = ()
+    dialled: Sequence[AnyFamily] = ()
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
@@ -162,7 +164,8 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
-        of tokens of service accounts, of APIServices, of events, of custom resources, of other kinds and of storage.
+        of tokens of service accounts, of APIServices, of events, of custom resources, of other kinds, of connections to
+        other servers and of storage.
         """
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
@@ -173,7 +176,7 @@ class ServerState:
         available = self.availability_metrics.families(listed)
         custom = *self.document_metrics.families, *self.conversion_metrics.families
         kinds = *self.kind_metrics.families, *self._allocation_gauges()
-        served = *self.watch_metrics.families, *custom, *kinds
+        served = *self.watch_metrics.families, *custom, *kinds, *self.dialled
         return [*chain(*counted, users, available, served, self.registry.metrics.families(self.release.version))]
 
     def _allocation_gauges(self) -> Iterator[Gauge]:

@@ -152,6 +152,7 @@ def new_parts(config: ServerConfig) -> Parts:
         settings=_settings(config, gates),
         authentication_metrics=users,
         authorization_metrics=metrics,
+        dialled=() if egress is None else egress.metrics.families,
         reloaded=(*_authentication_files(config, tokens, gates, new_authenticators), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]

@@ -133,6 +133,21 @@ def proxied(server: Server) -> tuple[int, str]:
     return answer.status, answer.json()["message"] if answer.body.startswith(b"{") else answer.body.decode()
 
 
+def test_connection_that_does_not_come_about_is_counted(tmp_path: Path) -> None:
+    """The metrics tell a proxy that cannot be reached from one that refuses, and times only what comes about."""
+    file = tmp_path / "egress.yaml"
+    file.write_text(json.dumps(configuration({"cluster": {"uds": {"udsName": "/nowhere.sock"}}})))
+    with Server(egress_selector_config_file=str(file)) as server:
+        assert "apiserver_egress_dialer" not in send(server, "GET", "/metrics").body.decode()
+        proxied(server)
+        lines = send(server, "GET", "/metrics").body.decode().splitlines()
+    prefix, protocol = "apiserver_egress_dialer_dial", 'protocol="http_connect"'
+    assert [line for line in lines if line.startswith(prefix)] == [
+        f'{prefix}_failure_count{{{protocol},stage="connect",transport="uds"}} 1',
+        f'{prefix}_start_total{{{protocol},transport="uds"}} 1',
+    ]
+
+
 def test_proxy_over_plain_tcp(tmp_path: Path) -> None:
     """A proxy without TLS is asked as well; kube-apiserver ends with a panic when it finds one."""
     file = tmp_path / "egress.yaml"

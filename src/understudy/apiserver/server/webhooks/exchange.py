@@ -224,6 +224,8 @@ class OutgoingCall:
         while True:
             try:
                 connection = await self._connections.http2.find(host, self._url.port or _HTTPS, context)
+            except DialError as error:
+                raise self.error(str(error)) from None
             except OSError:
                 return None  # HTTP/1.1 tells why
             if connection is None:

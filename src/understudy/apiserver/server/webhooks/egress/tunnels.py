@@ -33,6 +33,7 @@ from understudy.apiserver.server.webhooks.egress.dialing import (
     joined,
     os_reason,
 )
+from understudy.apiserver.server.webhooks.egress.metrics import PROXY, DialMetrics
 from understudy.apiserver.server.webhooks.streams.stream import close_writer
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.util.regex import regex
@@ -44,10 +45,15 @@ _STATUS = regex(r"HTTP/\d\.\d ((\d{3})( .*)?)")
 
 
 class Egress:
-    """The connections of a server to others, by networks: through proxies, or none."""
+    """The connections of a server to others, by networks: through proxies, or none.
+
+    metrics  count them
+    """
 
     def __init__(self, proxies: Mapping[str, Proxy | None]) -> None:
-        self._tunnels = {network: Tunnels(proxy) for network, proxy in proxies.items() if proxy is not None}
+        self.metrics = DialMetrics()
+        reached = ((network, proxy) for network, proxy in proxies.items() if proxy is not None)
+        self._tunnels = {network: Tunnels(proxy, self.metrics) for network, proxy in reached}
 
     @property
     def cluster(self) -> Dial | None:
@@ -83,15 +89,15 @@ class Tunnels:
 
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, metrics: DialMetrics) -> None:
         self._proxy = proxy
+        self._metrics = metrics
         self._relays: set[asyncio.Task[None]] = set()
         self._sockets = WeakSet[LentSocket]()
 
     async def __call__(self, host: str, port: int) -> socket.socket:
-        outer = await self._connect()
+        outer = await self._dial(joined(host, port))
         try:
-            await self._ask(outer, joined(host, port))
             own, given = map(self._lent, socket.socketpair())
             inner = await asyncio.open_connection(sock=own)
         except BaseException:
@@ -101,6 +107,23 @@ class Tunnels:
         self._relays.add(relay)
         relay.add_done_callback(self._relays.discard)
         return given
+
+    async def _dial(self, address: str) -> Streams:
+        """Return a connection to the proxy that it passes on to an address. Raises DialError."""
+        count = self._metrics.start(self._proxy)
+        try:
+            outer = await self._connect()
+            count.stage = PROXY
+            try:
+                await self._ask(outer, address)
+            except BaseException:
+                await close_writer(outer[1])
+                raise
+        except BaseException:
+            count.fail()
+            raise
+        count.succeed()
+        return outer
 
     def connect(self, host: str, port: int, seconds: float) -> socket.socket:
         """Return a connection to a host and a port, in a thread. Raises OSError."""
