@@ -114,7 +114,8 @@ class Lifecycle:
         """Build the parts of a server that has not started yet."""
         self.functions = FunctionWebhooks()
         self._parts = new_parts(self._config)
-        self._audit_client = HttpWebhookClient(NO_SERVICES, self._config.release.version, self._parts.egress)
+        certificates, version = self._parts.webhooks.certificates, self._config.release.version
+        self._audit_client = HttpWebhookClient(NO_SERVICES, version, self._parts.egress, certificates)
         self._door: FrontDoor | None = None
         self._initial = NOTHING_STORED
 

@@ -152,11 +152,12 @@ def new_parts(config: ServerConfig) -> Parts:
         settings=_settings(config, gates),
         authentication_metrics=users,
         authorization_metrics=metrics,
-        dialled=() if egress is None else egress.metrics.families,
         reloaded=(*_authentication_files(config, tokens, gates, new_authenticators), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid, dial=dial)
+    dialled = () if egress is None else egress.metrics.families
+    state.dialled = (*webhooks.certificates.families, *aggregator.certificates.families, *dialled)
     versions = _storage_versions(config, state)
     return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions, tracing, egress)
 

@@ -18,6 +18,7 @@ from understudy.admission.webhooks import Call, CallError, Reply, read_review, t
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, bad_request, internal_error
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.x509.deprecated import deprecated_by
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import as_sent
@@ -28,9 +29,6 @@ from understudy.machinery.validation.names import qualified_name_texts
 _GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _DEFAULT_TIMEOUT = 10  # seconds
-# What Go says of a certificate that names its host as the common name only, and what the audit log says of it.
-_NO_NAMES = "certificate relies on legacy Common Name field"
-_MISSING_SAN = "relies on a legacy Common Name field instead of the SAN extension for subject validation"
 _CODE_OF_FAILED_CALLS = ByRelease({V1_34: 503, V1_31: 400})  # as which those without an answer are counted
 
 
@@ -131,9 +129,8 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
             raise answer
         review = read_review(answer, asked.kind, Schemas.of(ctx.release))
     except CallError as error:
-        if _NO_NAMES in str(error):
-            host = urlsplit(asked.call.target.url).hostname or ""
-            ctx.annotate(f"missing-san.invalid-cert.kubernetes.io/{host}", _MISSING_SAN)
+        if (way := deprecated_by(str(error))) is not None:
+            ctx.annotate(*way.annotation(urlsplit(asked.call.target.url).hostname or ""))
         code = _CODE_OF_FAILED_CALLS[ctx.release] if error.code is None else error.code
         raise CallingWebhookError(hook, f"failed to call webhook: {error}", code) from None
     if problem := _problem(review, asked, mutating=mutating):

@@ -9,19 +9,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from understudy.admission.webhooks import Caller
 from understudy.apiserver.client.connection import load_client_certificate
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.x509.deprecated import Deprecated, deprecated_by, deprecated_ways
+from understudy.machinery.util.metrics import Counter
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
 _MOST_NAMES = 100
+INSECURE_HASHES = ("md5", "sha1")
 _MOST_CONTEXTS = 256
 _contexts: dict[tuple[str, str, tuple[str, ...], Caller], ssl.SSLContext] = {}
 
@@ -67,10 +71,11 @@ def _new_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], c
     return context
 
 
-async def verification_error(place: Mapping[str, Any], name: str) -> str:
+async def verification_error(place: Mapping[str, Any], name: str, authorities: ssl.SSLContext | None = None) -> str:
     """Return Go's words for the certificate of a server that could not be verified for a name.
 
-    `place` is where the server is, the arguments with which `create_connection` connects to it.
+    place        where the server is, the arguments with which `create_connection` connects to it
+    authorities  the context that could not verify it, None for one that need not be told of
     """
     from understudy.apiserver.server.webhooks.streams.stream import close_writer  # few servers need it
 
@@ -85,7 +90,40 @@ async def verification_error(place: Mapping[str, Any], name: str) -> str:
     from cryptography.x509 import load_der_x509_certificate  # takes a while
 
     leaf = load_der_x509_certificate(der)
-    return _validity_error(leaf, datetime.now(UTC)) or _name_error(leaf, name) or UNKNOWN_AUTHORITY
+    if error := _validity_error(leaf, datetime.now(UTC)) or _name_error(leaf, name):
+        return error
+    known = [] if authorities is None else authorities.get_ca_certs(binary_form=True)
+    return authority_error(leaf, map(load_der_x509_certificate, known))
+
+
+def authority_error(leaf: Certificate, authorities: Iterable[Certificate]) -> str:
+    """Return the error of a certificate that no authority vouches for: it says why one that is known does not count,
+    if the signature is insecure (`UnknownAuthorityError`)."""
+    from cryptography.x509 import NameOID
+
+    hashed = leaf.signature_hash_algorithm
+    if hashed is None or hashed.name not in INSECURE_HASHES:
+        return UNKNOWN_AUTHORITY
+    for authority in authorities:
+        if authority.subject != leaf.issuer:
+            continue
+        subject = authority.subject
+        texts = (subject.get_attributes_for_oid(oid) for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME))
+        named = next(
+            (str(attributes[0].value) for attributes in texts if attributes), f"serial:{authority.serial_number}"
+        )
+        why = go_quote(f"x509: cannot verify signature: insecure algorithm {_algorithm(leaf, hashed.name.upper())}")
+        tried = f"while trying to verify candidate authority certificate {go_quote(named)}"
+        return f"{UNKNOWN_AUTHORITY} (possibly because of {why} {tried})"
+    return UNKNOWN_AUTHORITY
+
+
+def _algorithm(leaf: Certificate, hashed: str) -> str:
+    """Return Go's name of the algorithm of a signature (`SignatureAlgorithm`)."""
+    from cryptography.x509 import SignatureAlgorithmOID
+
+    is_ecdsa = leaf.signature_algorithm_oid == SignatureAlgorithmOID.ECDSA_WITH_SHA1
+    return f"ECDSA-{hashed}" if is_ecdsa else f"{hashed}-RSA"
 
 
 def _validity_error(leaf: Certificate, now: datetime) -> str:
@@ -145,3 +183,63 @@ def _matches(pattern: str, name: str) -> bool:
     if pattern.startswith("*."):
         return name.partition(".")[2] == pattern[2:]
     return pattern == name
+
+
+# --- metrics of deprecated certificates
+
+
+_ABOUT = {
+    Deprecated.MISSING_SAN: (
+        "requests to servers missing SAN extension in their serving certificate OR the number of connection failures "
+        "due to the lack of x509 certificate SAN extension missing"
+    ),
+    Deprecated.INSECURE_SHA1: (
+        "requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection "
+        "failures due to the insecure SHA1 signatures"
+    ),
+}
+
+
+class CertificateCounts:
+    """Counts requests to servers of one kind that have deprecated certificates.
+
+    subsystem  the part of the names of metrics that stands for the kind
+    stage      how stable the metrics are
+    """
+
+    def __init__(self, subsystem: str, stage: str = "ALPHA") -> None:
+        ending = "(either/or, based on the runtime environment)"
+        self._counters = {
+            way: Counter(
+                f"apiserver_{subsystem}_x509_{way.key.replace('-', '_')}_total",
+                f"[{stage}] Counts the number of {about} {ending}",
+                (),
+            )
+            for way, about in _ABOUT.items()
+        }
+        for counter in self._counters.values():
+            counter.series[()] = 0
+
+    @property
+    def families(self) -> tuple[Counter, ...]:
+        """Return the families of /metrics."""
+        return tuple(self._counters.values())
+
+    def count_error(self, error: str) -> Deprecated | None:
+        """Count a request that failed, from Go's words for why; return in which way its certificate is deprecated."""
+        way = deprecated_by(error)
+        if way is not None:
+            self._counters[way].add()
+        return way
+
+    def count_answer(self, tls: ssl.SSLObject | None) -> list[Deprecated]:
+        """Count an answer that came over TLS; return in which ways the server's certificate is deprecated.
+
+        One that was verified is not.
+        """
+        if tls is None or tls.context.verify_mode != ssl.CERT_NONE:
+            return []
+        ways = deprecated_ways(tls.getpeercert(binary_form=True) or b"")
+        for way in ways:
+            self._counters[way].add()
+        return ways

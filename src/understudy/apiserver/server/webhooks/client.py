@@ -9,10 +9,11 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
+from understudy.apiserver.server.webhooks.certificates import CertificateCounts
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker.loading import load
 from understudy.apiserver.storage.waiting import is_on_loop
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.util.deep_recursion import is_alone
 
 if TYPE_CHECKING:
@@ -32,11 +33,21 @@ class HttpWebhookClient:
 
     version  of the release, whose errors name lines of its source
     egress   the proxies to webhooks, None where they are reached directly
+    certificates
+             count those of webhooks that are deprecated
 
     Other threads than the loop's may call webhooks as well: they are blocked until the loop has the answer.
     """
 
-    def __init__(self, services: ServiceResolver, version: Version, egress: Egress | None = None) -> None:
+    def __init__(
+        self,
+        services: ServiceResolver,
+        version: Version,
+        egress: Egress | None = None,
+        certificates: CertificateCounts | None = None,
+    ) -> None:
+        stage = "BETA" if version >= V1_37 else "ALPHA"
+        self.certificates = certificates or CertificateCounts("webhooks", stage)
         self._services = services
         self._version = version
         self._egress = egress
@@ -126,7 +137,7 @@ class HttpWebhookClient:
 
         dial = self._dial_of(call)
         if dial not in self._connections:
-            self._connections[dial] = Connections(dial=dial)
+            self._connections[dial] = Connections(dial=dial, certificates=self.certificates)
         plugin = self._credentials_of(call.caller.plugin)
         outgoing = OutgoingCall(self._connections[dial], self._services, call, plugin)
         try:

@@ -15,13 +15,13 @@ from weakref import WeakSet
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import AddrInfoType
+from aiohttp.connector import AddrInfoType, Connection
 from multidict import CIMultiDict
 from yarl import URL
 
 from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target
 from understudy.apiserver.server.http1.ends import LentSocket, end_connections
-from understudy.apiserver.server.webhooks.certificates import load_client_context, verification_error
+from understudy.apiserver.server.webhooks.certificates import CertificateCounts, load_client_context, verification_error
 from understudy.apiserver.server.webhooks.egress.dialing import Dial, DialError, joined, os_reason, place
 from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
@@ -30,6 +30,7 @@ from understudy.apiserver.server.webhooks.services import Address, ServiceResolv
 from understudy.machinery.auth.exec_credential import CredentialsError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import duration_text
+from understudy.machinery.golang.x509.deprecated import Deprecated
 from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
@@ -81,15 +82,38 @@ class _Request(aiohttp.ClientRequest):
     GET_METHODS = aiohttp.ClientRequest.GET_METHODS | {"DELETE"}
 
 
+class _Response(aiohttp.ClientResponse):
+    """An answer that knows the connection of TLS it came over.
+
+    tls  None without TLS
+    """
+
+    tls: ssl.SSLObject | None = None
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Receive the head of the answer."""
+        if connection.transport is not None:
+            self.tls = connection.transport.get_extra_info("ssl_object")
+        return await super().start(connection)
+
+
 class Connections:
     """Connections to other servers, which are kept. There are no limits, neither of time nor of number.
 
     decompresses  whether bodies over HTTP/1.1 are read without their compression
     dial          connects to servers through a proxy, None to connect to them directly
+    certificates  count those that are deprecated, None where nobody wants to know
     """
 
-    def __init__(self, *, decompresses: bool = True, dial: Dial | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        decompresses: bool = True,
+        dial: Dial | None = None,
+        certificates: CertificateCounts | None = None,
+    ) -> None:
         self._sockets = WeakSet[LentSocket]()
+        self.certificates = certificates
         self.dial = dial
         self.http2 = Http2Connections(dial)
         self.session = aiohttp.ClientSession(
@@ -97,6 +121,7 @@ class Connections:
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             request_class=_Request,
+            response_class=_Response,
             auto_decompress=decompresses,
         )
 
@@ -108,6 +133,17 @@ class Connections:
         made = LentSocket(family, kind, protocol)
         self._sockets.add(made)
         return made
+
+    def count_error(self, error: str) -> Deprecated | None:
+        """Count a certificate that is deprecated, from Go's words for why it could not be verified; return how it is
+        deprecated."""
+        return None if self.certificates is None else self.certificates.count_error(error)
+
+    def count_answer(self, answer: aiohttp.ClientResponse) -> list[Deprecated]:
+        """Count a certificate that is deprecated and was not verified; return how it is deprecated."""
+        if self.certificates is None or not isinstance(answer, _Response):
+            return []
+        return self.certificates.count_answer(answer.tls)
 
     async def close(self) -> None:
         """Close all connections for good."""
@@ -233,10 +269,14 @@ class OutgoingCall:
             if connection is not last:
                 last, wait = connection, 0.5
             try:
-                return await connection.request(method, headers["Host"] + self._url.raw_path_qs, headers, body)
+                answer = await connection.request(method, headers["Host"] + self._url.raw_path_qs, headers, body)
             except NotProcessedError:
                 await asyncio.sleep(int(wait))
                 wait *= 2
+            else:
+                if self._connections.certificates is not None:
+                    self._connections.certificates.count_answer(connection.tls)
+                return answer
 
     async def _send_http1(
         self, caller: Caller, method: str, headers: CIMultiDict[str], body: bytes
@@ -246,7 +286,7 @@ class OutgoingCall:
         address, address_port = self._address(host, port)
         context = await self._context(host, ("http/1.1",), caller)
         try:
-            return await self._connections.session.request(
+            answer = await self._connections.session.request(
                 method,
                 self._url.with_host(address).with_port(address_port),
                 data=body or None,
@@ -256,7 +296,11 @@ class OutgoingCall:
                 server_hostname=host,
             )
         except aiohttp.ClientError as error:
-            raise self.error(await failure_text(error, address, address_port, host, self._connections.dial)) from None
+            why = await failure_text(error, address, address_port, host, self._connections.dial, context)
+            self._connections.count_error(why)
+            raise self.error(why) from None
+        self._connections.count_answer(answer)
+        return answer
 
     async def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
         """Return the context of connections to a host: the same one for all callers that show the same certificate."""
@@ -274,13 +318,24 @@ class OutgoingCall:
             raise self.error(str(error)) from None
 
 
-async def failure_text(error: aiohttp.ClientError, address: str, port: int, name: str, dial: Dial | None = None) -> str:
-    """Return Go's words for a request over HTTP/1.1 to an address that failed; `name` is that of the server."""
+async def failure_text(
+    error: aiohttp.ClientError,
+    address: str,
+    port: int,
+    name: str,
+    dial: Dial | None = None,
+    context: ssl.SSLContext | None = None,
+) -> str:
+    """Return Go's words for a request over HTTP/1.1 to an address that failed.
+
+    name     of the server
+    context  that of the connection, None without TLS
+    """
     match error:
         case _NotDialledError():
             return str(error)
         case aiohttp.ClientConnectorCertificateError():
-            why = await verification_error(await place(dial, address, port), name)
+            why = await verification_error(await place(dial, address, port), name, context)
             return f"tls: failed to verify certificate: x509: {why}"
         case aiohttp.ConnectionTimeoutError():
             return f"dial tcp {joined(address, port)}: i/o timeout"

@@ -7,6 +7,7 @@ goes away (GOAWAY) may still answer what it has begun; `h2` would not let it, an
 from __future__ import annotations
 
 import asyncio
+import ssl
 import zlib
 from collections.abc import Mapping
 from types import TracebackType
@@ -107,6 +108,11 @@ class Http2Connection(EndingProtocol):
         self._going_away: _GoAway | None = None
         self._error: Http2Error | None = None  # after which nothing can be sent
         self._cutter = FrameCutter()
+
+    @property
+    def tls(self) -> ssl.SSLObject:
+        """Return the connection of TLS."""
+        return cast("ssl.SSLObject", self.transport.get_extra_info("ssl_object"))
 
     @property
     def is_open(self) -> bool:

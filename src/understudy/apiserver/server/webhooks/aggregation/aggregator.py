@@ -12,6 +12,7 @@ from understudy.admission.webhooks import CallError
 from understudy.apiserver.endpoints.openapi.merging.specs import Specs
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.webhooks.aggregation.backends import UNAVAILABLE, Backend, Backends
+from understudy.apiserver.server.webhooks.certificates import CertificateCounts
 from understudy.apiserver.server.webhooks.egress.dialing import Dial
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import User
@@ -31,6 +32,7 @@ class Aggregator:
     tells_uid    whether servers learn the uid of a user
     dial         connects to servers through a proxy, None to connect to them directly
     specs        the OpenAPI documents of the servers; replaced, never changed
+    certificates count those of servers that are deprecated
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Aggregator:
         self.services = services
         self.backends = Backends()
         self.specs: Specs = {}
+        self.certificates = CertificateCounts("kube_aggregator")
         self._certificate = certificate
         self._tells_uid = tells_uid
         self._dial = dial
@@ -52,9 +55,11 @@ class Aggregator:
                 Identity,
                 Proxy,
             )
+            from understudy.apiserver.server.webhooks.exchange import Connections
 
             identity = Identity(*self._certificate)
-            self._proxy = Proxy(self.services, identity, tells_uid=self._tells_uid, dial=self._dial)
+            connections = Connections(decompresses=False, dial=self._dial, certificates=self.certificates)
+            self._proxy = Proxy(self.services, identity, connections, tells_uid=self._tells_uid)
         return self._proxy
 
     async def answer(self, backend: Backend, request: Request) -> Response:

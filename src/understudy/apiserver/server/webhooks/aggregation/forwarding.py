@@ -22,6 +22,7 @@ from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers, answered_headers, own_headers
 from understudy.apiserver.server.webhooks.egress.dialing import DIAL, NO_TLS, joined
 from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
+from understudy.machinery.golang.x509.deprecated import Deprecated
 from understudy.machinery.types import NamedTuple
 
 Rewrite = Callable[[bytes], bytes]
@@ -89,15 +90,25 @@ async def forward(connections: Connections, place: Place, request: Request, targ
         response = await send(connections, place, request.method, target, headers, request.body)
     except aiohttp.ClientError as error:
         has_tls = not isinstance(error, aiohttp.ClientConnectorSSLError)
-        server = place.address, place.port, place.name, connections.dial
+        server = place.address, place.port, place.name, connections.dial, place.context
         why = await failure_text(error, *server) if has_tls else NO_TLS
+        if (way := connections.count_error(why)) is not None:
+            _annotate(request, place, way)
         raise CallError(f"error trying to reach service: {why}") from None
+    for way in connections.count_answer(response):
+        _annotate(request, place, way)
     answered = answered_headers(response.headers)
     is_gzipped = decompresses and answered.get("Content-Encoding", "").lower() == "gzip"
     if is_gzipped:
         del answered["Content-Encoding"]
         answered.popall("Content-Length", None)
     return Received(response, answered, is_gzipped)
+
+
+def _annotate(request: Request, place: Place, way: Deprecated) -> None:
+    """Tell the audit log of a deprecated certificate."""
+    if request.audit is not None:
+        request.audit.annotate(*way.annotation(place.address))
 
 
 def passed_on(request: Request, received: Received, audit_id: str, rewrite: Rewrite | None = None) -> Response:

@@ -27,7 +27,6 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
 )
 from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 from understudy.apiserver.server.webhooks.certificates import client_context
-from understudy.apiserver.server.webhooks.egress.dialing import Dial
 from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS, User
@@ -57,16 +56,15 @@ class Fetched(NamedTuple):
 
 
 class Proxy:
-    """Asks aggregated servers, through a proxy if there is a `dial`. `tells_uid` is whether they learn the uid of a
-    user."""
+    """Asks aggregated servers. `tells_uid` is whether they learn the uid of a user."""
 
     def __init__(
-        self, services: ServiceResolver, identity: Identity, *, tells_uid: bool, dial: Dial | None = None
+        self, services: ServiceResolver, identity: Identity, connections: Connections, *, tells_uid: bool
     ) -> None:
         self._services = services
         self._identity = identity
         self._tells_uid = tells_uid
-        self._connections = Connections(decompresses=False, dial=dial)
+        self._connections = connections
 
     async def close(self) -> None:
         """End all connections to aggregated servers."""
@@ -124,7 +122,13 @@ class Proxy:
         try:
             async with asyncio.timeout(seconds):
                 received = await send(self._connections, place, "GET", path, headers, b"")
+                self._connections.count_answer(received)
                 return Fetched(received.status, received.headers, await received.read())
+        except aiohttp.ClientConnectorCertificateError as error:
+            server = place.address, place.port, place.name, self._connections.dial, place.context
+            why = await failure_text(error, *server)
+            self._connections.count_error(why)
+            raise CallError(f"error trying to reach service: {why}") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CallError(f"error trying to reach service: {error or type(error).__name__}") from None
 
