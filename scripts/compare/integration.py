@@ -70,9 +70,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _rename_machine() -> None:
     """Let this process and those that it starts see the name of a machine that upstream's tests make up, if allowed."""
-    with suppress(AttributeError, PermissionError):  # Python 3.12 has it, on Linux
-        os.unshare(os.CLONE_NEWUTS)
-        socket.sethostname(HOSTNAME)
+    with suppress(AttributeError, PermissionError):
+        if sys.version_info >= (3, 12):  # and on Linux
+            os.unshare(os.CLONE_NEWUTS)
+            socket.sethostname(HOSTNAME)
 
 
 def _understudy(work: Path) -> Path:
