@@ -187,10 +187,15 @@ async def test_watch_that_is_cut_off_queues_nothing(store: MemoryStore) -> None:
 
 
 def test_entry_makes_its_object_once() -> None:
-    """All readers of an entry share one object, and the longest form that it was encoded to is known."""
-    entry = Entry("k", {"metadata": {"name": "a"}}, 7)
+    """All readers of an entry share one object, and its size is known: that of the longest form that it was encoded to.
+
+    It is that of the packed value until then, so that a large object is known to be one from the start.
+    """
+    entry = Entry("k", {"metadata": {"name": "a" * 100}}, 7)
     assert entry.object is entry.object
     assert entry.encoded_size == 0
+    entry.pack(RecentEntries())
+    assert entry.encoded_size == entry.packed_size > 100
     entry.cache.update({"json": b"{}", "watch": b"{...}", "lines": 100})
     assert entry.encoded_size == 5
 
@@ -225,7 +230,7 @@ async def test_current_revision_is_packed(store: MemoryStore) -> None:
     assert (entry._value, entry._object) == (None, None)
     assert (entry.made("codec"), entry.encoded_size) == (b"{...}", 5)
     assert (entry.made(Kept("object", "codec")), entry.made(("event", "codec"))) == ({"a": 1}, None)
-    assert (plain.made("codec"), plain.made(None), plain.encoded_size) == (None, None, 0)
+    assert (plain.made("codec"), plain.made(None), plain.encoded_size) == (None, None, plain.packed_size)
     assert (entry.labels, plain.labels) == ({"of": "7"}, {})
     assert (entry._value, plain._value) == (None, None)  # labels were at hand
     assert (entry.value, entry.object, pickle.loads(entry.pickled)) == (value, seen, value)

@@ -248,11 +248,11 @@ class Entry:
 
     @property
     def encoded_size(self) -> int:
-        """Return the bytes of the longest encoded form that was made; 0 if there is none."""
+        """Return the bytes of the longest encoded form that was made, those of the packed value if there is none."""
         packed = self._own_pack
         kept = packing.form_size(packed) if packed else 0
         made = tuple(self.forms.values())
-        return max((len(form) for form in made if isinstance(form, bytes)), default=kept)
+        return max((len(form) for form in made if isinstance(form, bytes)), default=kept or len(self._packed))
 
     def pack(self, recent: RecentEntries) -> None:
         """Pack the value of an entry that is stored now. It stays unpacked while it is `recent`."""
