@@ -92,3 +92,11 @@ def test_quantiles_are_those_of_late(hours: float, count: int) -> None:
     assert math.isnan(half) if count == 0 else half == pytest.approx(0.001, rel=0.01)
     if count:
         assert counted.at(0.99) == pytest.approx(20, rel=0.01)
+
+
+@pytest.mark.parametrize(("value", "counted_as"), [(0.0, 1e-9), (1e-9, 1e-9), (1e9, 1e9), (1e12, 1e9)])
+def test_values_out_of_range_have_a_quantile(value: float, counted_as: float) -> None:
+    """A summary counts a value that is lower or higher than those it tells apart as the least or the most of them."""
+    summary = Summary("seconds", "", ())
+    summary.observe(value, ())
+    assert summary.series[()].at(0.5) == pytest.approx(counted_as, rel=0.01)

@@ -5,6 +5,7 @@ Whatever counts something has families of its own, and stands beside what it cou
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections import defaultdict
@@ -27,7 +28,8 @@ ACCESS_SECONDS = tuple(0.001 * 2**power for power in range(15))
 
 _HOUR, _HOURS = 3600, 5  # the quantiles of a summary are those of the last five hours
 _FINE = 50  # parts of a factor of e in which summaries count values: quantiles are right to one percent
-_LEAST = 1e-9  # as which summaries count lower values
+_LEAST, _MOST = 1e-9, 1e9  # as which summaries count lower and higher values
+_FIRST = round(log(_LEAST) * _FINE)  # the number of their first fine bucket
 
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
 
@@ -181,13 +183,21 @@ class Quantiles(NamedTuple):
         return nan
 
 
+def _no_counts() -> array[int]:
+    """Return the counts of all fine buckets, in one array.
+
+    As Python's numbers, made over a long time, each would keep a mebibyte of memory from going back to the system.
+    """
+    return array("q", bytes(8 * (round(log(_MOST) * _FINE) - _FIRST + 1)))
+
+
 @dataclass
 class _Summed:
     """The observations with the same labels: how many, their sum, and by hour how many fell into each fine bucket."""
 
     count: int = 0
     sum: float = 0.0
-    hours: defaultdict[int, Counts[int]] = field(default_factory=lambda: defaultdict(Counts))
+    hours: defaultdict[int, array[int]] = field(default_factory=lambda: defaultdict(_no_counts))
 
     def forget_until(self, hour: int) -> None:
         for old in [each for each in self.hours if each <= hour]:
@@ -212,7 +222,7 @@ class Summary:
         summed, hour = self._summed[labels], self._hour()
         summed.count += times
         summed.sum += value * times
-        summed.hours[hour][round(log(max(value, _LEAST)) * _FINE)] += times
+        summed.hours[hour][round(log(min(max(value, _LEAST), _MOST)) * _FINE) - _FIRST] += times
         summed.forget_until(hour - _HOURS)
 
     @property
@@ -227,7 +237,8 @@ class Summary:
 
 def _quantiles(summed: _Summed, hour: int) -> Quantiles:
     summed.forget_until(hour - _HOURS)
-    return Quantiles(summed.count, summed.sum, sum(summed.hours.values(), Counts[int]()))
+    recent = enumerate(map(sum, zip(*summed.hours.values(), strict=True)), _FIRST)
+    return Quantiles(summed.count, summed.sum, {bucket: count for bucket, count in recent if count})
 
 
 AnyFamily: TypeAlias = Counter | Gauge | Histogram | Summary
