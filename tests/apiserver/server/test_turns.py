@@ -27,7 +27,8 @@ from understudy import Server
 from understudy.apiserver.endpoints.handlers import watch
 from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
-from understudy.apiserver.endpoints.responsewriters import lists, writers
+from understudy.apiserver.endpoints.responsewriters import lists, shared_items, writers
+from understudy.apiserver.endpoints.responsewriters.shared_items import SharedItems
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import list as list_
 from understudy.apiserver.registry.list import AT_ONCE
@@ -36,7 +37,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http1.exchange import Http1Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1, Head
 from understudy.apiserver.storage import interface, turns
-from understudy.apiserver.storage.interface import Range
+from understudy.apiserver.storage.interface import Entry, Range
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import V1_34
@@ -117,6 +118,7 @@ def test_list_is_made_in_turns(director: Director, form: str, monkeypatch: pytes
     """A list of every form lets others have their turn, and what they write meanwhile is not in it."""
     query, accept = FORMS[form]
     before, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
+    director.state.list_items = SharedItems()
     monkeypatch.setattr(turns, "SLICE", 0.0)
 
     def write(turn: int) -> Any:
@@ -158,28 +160,28 @@ def test_lists_and_watches_at_once_are_read_in_turns(
 
 
 def test_large_answers_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many clients that read large answers at once are sent parts of them one after the other, but for the first."""
+    """Many clients that read large answers at once get parts of them one after the other, but for the first ones."""
     monkeypatch.setattr(turns, "SLICE", 0.0)
     monkeypatch.setattr(turns, "FIRST", 0.0)
     sent, turn = Counter[int](), 0
 
     class Connection:
         async def write(self, *parts: bytes) -> None:
-            sent[turn] += parts == (b"p",) * 4
+            sent[turn] += parts == (b"p",) * 8
 
     async def send_all() -> None:
         nonlocal turn
         head = Head("GET", "/", HTTP_1_1, CIMultiDictProxy(CIMultiDict()), 0, False, False)
         exchanges = [Http1Exchange(cast("Any", Connection()), head, cast("Any", None)) for _ in range(8)]
-        sending = [asyncio.create_task(each.send(200, CIMultiDict(), [b"p"] * 41)) for each in exchanges]
+        sending = [asyncio.create_task(each.send(200, CIMultiDict(), [b"p"] * 40)) for each in exchanges]
         while not all(task.done() for task in sending):
             await asyncio.sleep(0)
             turn += 1
 
     asyncio.run(send_all())
     first, *later = sent.values()
-    assert first == 0  # small answers do not wait
-    assert later == [1] * (8 * 10)
+    assert first == 0  # these begin with their heads
+    assert later == [1] * (8 * 4)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -188,6 +190,7 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     """A list in parts, of many items or of single large ones, is the list in one piece."""
     query, accept = FORMS[form]
     whole, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
+    director.state.list_items = SharedItems()
     monkeypatch.setattr(lists, "PART", 1)
     monkeypatch.setattr(lists, "LARGE_ITEM", large)
     parted, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
@@ -195,35 +198,62 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     assert parted.body == whole.body
 
 
-@pytest.mark.parametrize("form", ["JSON", "over several lines", "YAML"])
+@pytest.mark.parametrize("form", ["JSON", "over several lines", "YAML", "protobuf"])
+@pytest.mark.parametrize("kept", [0, 1 << 20])
 @pytest.mark.usefixtures("slices")
-def test_equal_lists_share_their_parts(director: Director, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that ask for the same at once, or while it is being sent, get one body; it goes with the last of them."""
+def test_equal_lists_share_their_items(
+    director: Director, form: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that ask for the same at once, or while it is sent, get the same items; few of them are kept longer."""
     query, accept = FORMS[form]
-    monkeypatch.setattr(lists, "SHARED", COUNT)
+    monkeypatch.setattr(shared_items, "KEPT", kept)
     asked = partial(request, "GET", MAPS, query, accept)
+    whole, _ = asyncio.run(answer_beside(director, asked(), lambda turn: None))
+    director.state.list_items = shared = SharedItems()
 
-    async def ask() -> list[int]:
+    async def ask() -> None:
         leaving, *asking = [asyncio.create_task(director(asked())) for _ in range(4)]
-        while not lists._bodies:
+        while not shared._items:
             await asyncio.sleep(0)
         leaving.cancel()
-        answers = [cast("Response", await task) for task in asking]
-        answers.append(cast("Response", await director(asked())))
-        assert len({answer.body for answer in answers}) == 1
-        assert answers[0].body == whole.body
+        answers: list[Any] = [await task for task in asking]
+        answers.append(await director(asked()))
+        assert [answer.body for answer in answers] == [whole.body] * 4
+        await director(request("POST", "/api/v1/namespaces", body={"metadata": {"name": "other"}}))
+        answers.append(await director(asked()))
+        assert answers[-1].body != whole.body  # which is of an earlier revision
+        assert len({id(answer.parts.items) for answer in answers}) == 1
         await create(director, "newer")
-        newer = cast("Response", await director(asked()))
+        newer: Any = await director(asked())
         assert b"newer" in newer.body
-        return [id(answer.parts) for answer in (*answers, newer)]
 
-    whole, _ = asyncio.run(answer_beside(director, asked(), lambda turn: None))
-    del lists._bodies[next(iter(lists._bodies))]
-    *same, other = asyncio.run(ask())
-    assert len({*same}) == 1
-    assert other not in same
+    asyncio.run(ask())
     gc.collect()
-    assert not lists._bodies
+    assert bool(shared._items) == bool(kept)
+
+
+def test_items_that_were_made_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items are kept after they were sent, up to a number of bytes; the oldest ones go first."""
+    monkeypatch.setattr(shared_items, "KEPT", 250)
+    shared, made = SharedItems(), list[str]()
+    entries = {name: [Entry(name, {}, 1)] for name in "abc"}
+
+    async def make(some: list[Entry]) -> list[bytes]:
+        made.append(some[0].key)
+        return [b"x" * 60, b"y" * 40]
+
+    async def ask(names: str) -> str:
+        made.clear()
+        for name in names:
+            assert await shared.of("form", entries[name], make) == [b"x" * 60, b"y" * 40]
+        return "".join(made)
+
+    assert asyncio.run(ask("aabbab")) == "ab"
+    assert asyncio.run(ask("cbca")) == "ca"
+    entries["c"] = [Entry("c", {}, 2)]
+    assert asyncio.run(ask("ccc")) == "c"
+    monkeypatch.setattr(shared_items, "KEPT", 50)
+    assert asyncio.run(ask("bb")) == "bb"
 
 
 @pytest.mark.parametrize(
@@ -277,6 +307,7 @@ def test_lists_share_the_bytes_of_large_objects(director: Director, monkeypatch:
     monkeypatch.setattr(lists, "PART", 1)
     monkeypatch.setattr(lists, "LARGE_ITEM", 0)
     monkeypatch.setattr(interface, "LENT", 0)
+    monkeypatch.setattr(lists, "SHARED", COUNT + 1)
     answers = [asyncio.run(answer_beside(director, request("GET", MAPS), lambda turn: None))[0] for _ in range(2)]
     assert [answer.body for answer in answers] == [whole.body] * 2
     one, other = ({id(memoryview(part).obj) for part in answer.parts} for answer in answers)

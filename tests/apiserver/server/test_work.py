@@ -97,7 +97,7 @@ class Asked(NamedTuple):
 PATHS: dict[str, tuple[Asked, int, int]] = {
     "get": (Asked("GET", f"{CLAIMS}/one"), 53, 53),
     "get nothing": (Asked("GET", f"{CLAIMS}/none"), 58, 58),
-    "list": (Asked("GET", PODS, query="limit=500"), 127, 124),
+    "list": (Asked("GET", PODS, query="limit=500"), 132, 129),
     "list by label": (Asked("GET", PODS, query="labelSelector=app%3Da"), 537, 532),
     "create claim": (Asked("POST", CLAIMS, lambda: claim(f"claim-{next(names)}")), 549, 499),
     "create pod": (Asked("POST", PODS, lambda: pod(f"new-{next(names)}"), query="dryRun=All"), 826, 760),

@@ -24,6 +24,7 @@ from understudy.apiserver.encoding.versions import Versions
 from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.responsewriters.shared_items import SharedItems
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.extensions.metrics import (
     AvailabilityMetrics,
@@ -81,6 +82,8 @@ class ServerState:
     permissions
               notes what users ask for
     interests are those of the open watches
+    list_items
+              of lists that are sent, for equal ones
     """
 
     serving: Serving
@@ -105,6 +108,7 @@ class ServerState:
     reloaded: Sequence[ReloadedFile] = ()
     dialled: Sequence[AnyFamily] = ()
     interests: Interests = field(default_factory=Interests, init=False)
+    list_items: SharedItems = field(default_factory=SharedItems, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
     availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)

@@ -77,7 +77,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     selector.shards = shards_of(state, options)
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, state.gates)
     try:
-        return await list_response(request, scope, page)
+        return await list_response(request, scope, page, state.list_items)
     except UnreadableError as error:
         raise unreadable_list(scope.kind, page.entries, selector, 0, state.gates) or error from None
 

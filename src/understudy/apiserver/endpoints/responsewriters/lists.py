@@ -9,10 +9,9 @@ An entry keeps its item, where other lists have the same one. A long list is not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from functools import partial as partial_function
 from typing import Any
-from weakref import WeakValueDictionary
 
 from understudy.apiserver.encoding.encoded import (
     cbor_item,
@@ -25,6 +24,7 @@ from understudy.apiserver.encoding.encoded import (
 )
 from understudy.apiserver.endpoints.negotiation import CBOR, PROTOBUF, YAML, Output
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.shared_items import Items, SharedItems
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     list_endpoint,
@@ -52,11 +52,14 @@ from understudy.machinery.serializer.protobuf_wire import around_message, length
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import NamedTuple, Obj
 
-SHARED = 1000  # entries from which on equal lists share their parts
-PART = 256 << 10  # bytes from which on items are joined to a part of the body
+SHARED = 100  # entries from which on equal lists share their items
+PART = 64 << 10  # bytes from which on items are joined to a part of the body; larger blocks are mapped each time
 LARGE_ITEM = 16 << 10  # bytes of an item, on average, from which on items are parts themselves
 _MARK = "items-of-understudy"  # stands where items belong in a list that is made without them
 _ITEM_INDENT = b"\n    "  # of the lines of an item, in JSON over several lines
+
+# Returns the items of entries in the form of a list: those of an equal list, or new ones.
+Share = Callable[[list[Entry], Callable[[list[Entry]], Awaitable[list[bytes]]]], Awaitable[Items]]
 
 
 class _Layout(NamedTuple):
@@ -74,8 +77,13 @@ def _without_items(document: bytes) -> _Layout:
     return _Layout(document, b"", b"", lambda entry: b"")
 
 
-async def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
-    """Return a list of stored objects in the negotiated form. Raises 406."""
+async def list_response(
+    request: Request, scope: RequestScope, page: Page, shared: SharedItems | None = None
+) -> Response:
+    """Return a list of stored objects in the negotiated form. Raises 406.
+
+    shared  holds items of other lists, for a request on the event loop
+    """
     form = negotiate_output(request, list_endpoint(scope.kind))
     check_conversion(form, scope.kind, listing=True)
     metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
@@ -85,55 +93,30 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
             metadata["remainingItemCount"] = page.remaining
     if page.shards and not form.target and scope.kind.custom is None:  # no field of an `UnstructuredList`
         metadata["shardInfo"] = {"selector": page.shards}
-    make = partial_function(_made, request, scope, form, metadata, page.entries)
-    if len(page.entries) < SHARED or form.target or request.beside is None:
-        return Response(200, await make(), form.media_type)
-    key = scope.kind, scope.version, form.media_type, is_pretty(request, form), str(metadata)
-    return Response(200, await _shared(key, page.entries, make), form.media_type)
+    share = None
+    if shared is not None and len(page.entries) >= SHARED and not form.target and request.beside is not None:
+        share = partial_function(shared.of, (scope.kind, scope.version, form.media_type, is_pretty(request, form)))
+    return Response(200, await _made(request, scope, form, metadata, page.entries, share), form.media_type)
 
 
 class _Body(list[bytes]):
-    """The parts of a list of entries, once they are made."""
+    """The parts of a list, with items that equal lists share as long as it is sent."""
 
-    def __init__(self, entries: list[Entry]) -> None:
-        super().__init__()
-        self.entries = entries
-        self.is_made = False
-
-
-_bodies: WeakValueDictionary[Hashable, _Body] = WeakValueDictionary()  # those that are being made, or sent
-
-
-async def _shared(key: Hashable, entries: list[Entry], make: Callable[[], Awaitable[list[bytes]]]) -> list[bytes]:
-    """Return the parts of a list of entries, in a form that the key tells: those of an equal one that is being sent.
-
-    Clients that do not read what they ask for would have the server hold a copy each.
-    """
-    turns = Turns()
-    while (body := _bodies.get(key)) is not None and body.entries == entries:
-        if body.is_made:
-            return body
-        await turns.next()  # of the client for whom it is being made
-    body = _bodies[key] = _Body(entries)
-    try:
-        body += await make()
-        body.is_made = True
-    finally:
-        if not body.is_made and _bodies.get(key) is body:
-            del _bodies[key]
-    return body
+    def __init__(self, before: bytes, items: Items, after: bytes) -> None:
+        super().__init__((before, *items, after))
+        self.items = items
 
 
 async def _made(
-    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
+    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry], share: Share | None
 ) -> list[bytes]:
     """Return the parts of a list in a form."""
     if form.target == "Table":
         entries = _in_order_of_rows(scope, entries)
     if form.media_type == PROTOBUF:
-        return await _protobuf(request, scope, form, metadata, entries)
+        return await _protobuf(request, scope, form, metadata, entries, share)
     if form.media_type == CBOR:
-        return await _joined(request, form, _cbor(scope, form, metadata, entries), entries)
+        return await _joined(request, form, _cbor(scope, form, metadata, entries), entries, share)
     layout = _json_layout(request, scope, form, metadata, entries)
     if form.media_type == YAML:
         layout = _in_yaml(layout, bool(entries))
@@ -141,7 +124,7 @@ async def _made(
         layout = _indented(layout, bool(entries))
     elif form.target:
         layout = layout._replace(after=layout.after + b"\n")
-    return await _joined(request, form, layout, entries)
+    return await _joined(request, form, layout, entries, share)
 
 
 def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
@@ -150,8 +133,19 @@ def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: order(entry.object)) if order else entries
 
 
-async def _joined(request: Request, form: Output, layout: _Layout, entries: list[Entry]) -> list[bytes]:
-    """Return the parts of a list; large items are made beside the event loop."""
+async def _joined(
+    request: Request, form: Output, layout: _Layout, entries: list[Entry], share: Share | None
+) -> list[bytes]:
+    """Return the parts of a list."""
+    make = partial_function(_items, request, form, layout)
+    if share is not None:
+        return _Body(layout.before, await share(entries, make), layout.after)
+    parts = [layout.before, *await make(entries), layout.after]
+    return parts if sum(map(len, parts)) > PART else [b"".join(parts)]
+
+
+async def _items(request: Request, form: Output, layout: _Layout, entries: list[Entry]) -> list[bytes]:
+    """Return the items of a list with separators between them, in parts; large ones are made beside the event loop."""
     turns, item, key = Turns(), layout.item, layout.key
 
     async def made(entry: Entry) -> bytes:
@@ -161,7 +155,7 @@ async def _joined(request: Request, form: Output, layout: _Layout, entries: list
             await turns.next()
         return new
 
-    parts, items, size = [layout.before], list[bytes](), 0
+    parts, items, size = list[bytes](), list[bytes](), 0
     for at in range(0, len(entries), AT_ONCE):
         batch = entries[at : at + AT_ONCE]
         some = [entry.forms.get(key) or entry.lent(key) or await made(entry) for entry in batch]
@@ -169,23 +163,18 @@ async def _joined(request: Request, form: Output, layout: _Layout, entries: list
         size += sum(map(len, some))
         if size > PART:
             parts += _parts(items, size, layout.separator)
-            parts.append(layout.separator)
-            items, size = [], 0
+            items, size = [b""], 0  # so that a separator comes first
         if turns.is_over:
             await turns.next()
-    if items:
-        parts += _parts(items, size, layout.separator)
-    elif len(parts) > 1:
-        parts.pop()
-    parts.append(layout.after)
-    return parts if sum(map(len, parts)) > PART else [b"".join(parts)]
+    return parts + _parts(items, size, layout.separator) if size else parts
 
 
 def _parts(items: list[bytes], size: int, separator: bytes) -> list[bytes]:
     """Return items, of some size together, with separators between them: joined, unless they are large."""
     if size < LARGE_ITEM * len(items):
         return [separator.join(items)]
-    return [part for item in items for part in (item, separator)][:-1]
+    separated = [part for item in items for part in (item, separator)][:-1]
+    return [part for part in separated if part]
 
 
 # --- JSON
@@ -276,7 +265,7 @@ def _cbor(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
 
 
 async def _protobuf(
-    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
+    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry], share: Share | None
 ) -> list[bytes]:
     """Return the parts of a list in protobuf, in its envelope."""
     kind, version, schemas = scope.kind, scope.version, Schemas.of(scope.kind.release)
@@ -294,9 +283,11 @@ async def _protobuf(
     own = length_delimited(_tag(struct, "metadata"), protobuf.encode_message(metadata, shape))
     is_first = struct.fields["metadata"].number < struct.fields["items"].number
     layout = layout._replace(before=own) if is_first else layout._replace(after=own)
-    parts = await _joined(request, form, layout, entries)
+    parts = await _joined(request, form, layout, entries, share)
     head, tail = around_message(api_version, name, sum(map(len, parts)))
-    return [head, *parts, tail]
+    parts.insert(0, head)
+    parts.append(tail)
+    return parts
 
 
 def _tag(struct: Struct, field: str) -> bytes:

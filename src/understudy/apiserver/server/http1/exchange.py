@@ -38,7 +38,7 @@ WITHOUT_BODY = (204, 304)
 DATE = istr("Date")
 date_of = lru_cache(1)(http_date)  # the value of a Date header, of which there is one a second
 _LARGE = 16 * 1024  # bytes of a body that is not copied once more to follow its head
-_PARTS = 4  # of a large body that are sent at once
+_PARTS = 8  # of a large body that are sent at once
 
 
 class Exchange(ABC):
@@ -123,18 +123,15 @@ class Http1Exchange(Exchange):
         else:
             headers[CONTENT_LENGTH] = str(sum(map(len, parts)))
         head = self._head(status, headers)
-        first, *rest = parts
-        if len(first) > _LARGE:
-            await self._connection.write(head, first)
-        else:
-            await self._connection.write(head + first)
+        if len(parts) == 1 and len(parts[0]) <= _LARGE:
+            return await self._connection.write(head + parts[0])
+        await self._connection.write(head, *parts[:_PARTS])
         turns = Turns()  # of all clients that get large answers, however fast they read
-        if rest:
-            await turns.next()
-        for at in range(0, len(rest), _PARTS):
-            await self._connection.write(*rest[at : at + _PARTS])
-            if turns.is_over:
+        for at in range(_PARTS, len(parts), _PARTS):
+            if at == _PARTS or turns.is_over:
                 await turns.next()
+            await self._connection.write(*parts[at : at + _PARTS])
+        return None
 
     def send_now(self, status: int, headers: CIMultiDict[str], content: bytes) -> None:
         """Send a whole answer without waiting. One to HEAD has no body."""
