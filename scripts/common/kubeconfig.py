@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_kubeconfig(file: Path, url: str, token: str = "") -> Path:
-    """Write a kubeconfig (mode 0600) of a server whose certificate is not checked; return the file."""
+def write_kubeconfig(file: Path, url: str, token: str = "", ca: str = "") -> Path:
+    """Write a kubeconfig (mode 0600) of a server; return the file. Its certificate is checked if `ca` names a file."""
     cluster: dict[str, Any] = {"server": url}
-    if url.startswith("https:"):
+    if ca:
+        cluster["certificate-authority"] = ca
+    elif url.startswith("https:"):
         cluster["insecure-skip-tls-verify"] = True
     content = {
         "apiVersion": "v1",

@@ -28,6 +28,7 @@ COMMANDS = (
     "schedulers",
     "envtest",
     "integration",
+    "e2e",
 )
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def tested(folder: Path, program: Path, assets: Path, timeout: float) -> Outcome
     with log.open("w") as out:
         subprocess.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
     clock, cpu = time.monotonic() - begun, cpu_of_children() - before
-    return Outcome({*passed_tests(log.read_text(errors="replace")), *_passed_specs(specs)}, clock, cpu)
+    return Outcome({*passed_tests(log.read_text(errors="replace")), *passed_specs(specs)}, clock, cpu)
 
 
 def passed_tests(log: str) -> set[str]:
@@ -172,8 +172,8 @@ def cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _passed_specs(report: Path) -> Iterator[str]:
-    """Yield the names of the specs that passed, by a report of Ginkgo."""
+def passed_specs(report: Path) -> Iterator[str]:
+    """Yield the names of the specs that passed, by a report of Ginkgo in JSON."""
     for suite in json.loads(report.read_text()) if report.exists() else ():
         for spec in suite["SpecReports"] or ():
             if spec["State"] == "passed" and spec["LeafNodeType"] == "It":

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the tests; return the exit code."""
     folder = prepare(f"k8s.io/kubernetes@{args.version}", args.work.absolute())
     _rename_machine()
-    servers = {"real": args.kube_apiserver.absolute(), "understudy": _understudy(args.work.absolute())}
+    servers = {"real": args.kube_apiserver.absolute(), "understudy": write_understudy(args.work.absolute())}
     lost = 0
     for package in args.packages:
         program = compiled(folder, package)
@@ -76,7 +76,7 @@ def _rename_machine() -> None:
             socket.sethostname(HOSTNAME)
 
 
-def _understudy(work: Path) -> Path:
+def write_understudy(work: Path) -> Path:
     """Write the program that stands in for kube-apiserver; return its path."""
     program, root = work / "understudy", OVERLAY.parents[2]
     program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(root))} exec {sys.executable} -c "{MAIN}" "$@"\n')
