@@ -45,6 +45,7 @@ PACKAGES = {  # programs, by the package that Go makes them of
     "sample-apiserver": "k8s.io/sample-apiserver",
 }
 FRONT_PROXY = "front-proxy-client"
+SPECS = "specs.json"  # the tests' report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +71,13 @@ def run(args: argparse.Namespace) -> int:
         folder = work / "clusters" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        before = cpu_of_children()
         with cluster(servers[name], binaries, programs, SUBNETS[name], folder) as kubeconfig:
-            outcomes[name] = _tested(programs["e2e.test"], kubeconfig, args, folder)
+            begun = time.monotonic()
+            _run_tests(programs["e2e.test"], kubeconfig, args, folder)
+            clock = time.monotonic() - begun
+        passed = {*passed_specs(folder / SPECS)}
+        outcomes[name] = Outcome(passed, clock, cpu_of_children() - before)  # that of the whole cluster
     return 1 if report("e2e", outcomes) else 0
 
 
@@ -87,16 +93,13 @@ def _built(module: Path) -> dict[str, Path]:
     return programs
 
 
-def _tested(program: Path, kubeconfig: Path, args: argparse.Namespace, folder: Path) -> Outcome:
-    """Run the tests on a cluster. What they print is kept in its folder."""
-    specs = folder / "specs.json"
+def _run_tests(program: Path, kubeconfig: Path, args: argparse.Namespace, folder: Path) -> None:
+    """Run the tests on a cluster. What they print and their report are kept in its folder."""
     command = [str(program), f"--kubeconfig={kubeconfig}", "--provider=skeleton", f"--kubectl-path={args.kubectl}"]
-    command += ["--ginkgo.no-color", f"--ginkgo.json-report={specs}", "--ginkgo.timeout=3h"]
+    command += ["--ginkgo.no-color", f"--ginkgo.json-report={folder / SPECS}", "--ginkgo.timeout=3h"]
     command += [f"--ginkgo.focus={args.focus}", f"--ginkgo.skip={args.skip}"]
-    before, begun = cpu_of_children(), time.monotonic()
     with (folder / "e2e.log").open("w") as out:
         subprocess.run(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT)
-    return Outcome({*passed_specs(specs)}, time.monotonic() - begun, cpu_of_children() - before)
 
 
 # --- a cluster
