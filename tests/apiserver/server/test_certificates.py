@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -103,12 +104,11 @@ class Named:
         return self._certificate.read_text().strip()
 
 
-def shown_for(server: Server, name: str | None) -> str:
-    """Return the certificate (PEM) that a client sees which asks for a name."""
+def shown_for(server: Server, name: str | None, address: str = "127.0.0.1") -> str:
+    """Return the certificate (PEM) that a client sees which asks for a name at an address."""
     context = ssl._create_unverified_context()
-    address = urlsplit(server.url)
     with (
-        socket.create_connection((str(address.hostname), address.port or 0)) as plain,
+        socket.create_connection((address, urlsplit(server.url).port or 0)) as plain,
         context.wrap_socket(plain, server_hostname=name) as connection,
     ):
         return ssl.DER_cert_to_PEM_cert(connection.getpeercert(binary_form=True) or b"").strip()
@@ -148,6 +148,32 @@ def test_clients_see_the_certificate_of_the_name_that_they_ask_for(tmp_path: Pat
         "common.example.com": own.pem,
         "unknown.example.com": default,
         None: default,
+    }
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asks clients for certificates", "asks for none"])
+@pytest.mark.parametrize("bind_address", ["0.0.0.0", "::"])
+def test_clients_that_ask_for_no_name_see_the_certificate_of_the_address(
+    tmp_path: Path, files: Files, asks: bool, bind_address: str
+) -> None:
+    """A certificate is named for an address of the server by the flag alone; who asks for a name gets that one's."""
+    here = Named(tmp_path, "here", "here.example.com", "127.0.0.2")
+    other = Named(tmp_path, "other", "other.example.com", common_name="127.0.0.3")
+    server = Server(
+        bind_address=bind_address,
+        tls_cert_file=files.certificate,
+        tls_private_key_file=files.key,
+        client_ca_file=files.clients if asks else None,
+        tls_sni_cert_key=[here.flag("127.0.0.1"), other.flag()],
+    )
+    asked = product(("127.0.0.1", "127.0.0.2", "127.0.0.3"), (None, "other.example.com", "unknown.example.com"))
+    with server:
+        seen = {(address, name): shown_for(server, name, address) for address, name in asked}
+    default = files.certificate.read_text().strip()
+    by_name = {"other.example.com": other.pem}
+    assert seen == {
+        (address, name): here.pem if (address, name) == ("127.0.0.1", None) else by_name.get(name or "", default)
+        for address, name in seen
     }
 
 

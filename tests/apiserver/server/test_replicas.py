@@ -200,7 +200,7 @@ def test_tokens_and_certificates_are_good_at_all_servers(etcd: Etcd) -> None:
         status = send(other, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", review).json()["status"]
         assert (status["authenticated"], status["user"]["username"]) == (True, "system:serviceaccount:default:bot")
     certificates = [ServerConfig(**place, tls=True).certificates for _ in range(2)]
-    assert all(each.context() for each in certificates)
+    assert all(each.contexts() for each in certificates)
     assert certificates[0].authority == certificates[1].authority
 
 

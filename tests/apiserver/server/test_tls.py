@@ -129,9 +129,8 @@ def test_listener_that_closes_when_it_has_accepted(
 
     async def accept_and_close() -> None:
         sock = tls_listener.listening_socket("127.0.0.1", 0)
-        listening = tls_listener.TLSListener(
-            sock, asyncio.Protocol, ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        )
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        listening = tls_listener.TLSListener(sock, asyncio.Protocol, lambda _: context)
         with socket.create_connection(sock.getsockname(), timeout=10) as client:
             while not listening._greeting:
                 await asyncio.sleep(0)

@@ -167,7 +167,7 @@ class Lifecycle:
             self._warn_of_preview()
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             self.url = url = f"{'https' if self._certificates else 'http'}://{address}"
-            context, asks = self._certificates.context(config.protocols), config.asks_for_certificates
+            contexts, asks = self._certificates.contexts(config.protocols), config.asks_for_certificates
             door = self._open(url)
             self._parts.webhooks.open()
             if self._parts.egress is not None:
@@ -180,7 +180,7 @@ class Lifecycle:
             self._listener = Listener(
                 door.director,
                 sock,
-                context,
+                contexts,
                 asks_for_certificates=asks,
                 most_streams=config.most_streams,
                 goaway_chance=config.goaway_chance,

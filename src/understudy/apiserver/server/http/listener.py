@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,7 +18,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http.handler import give_up, handler
 from understudy.apiserver.server.http.retry_after import refusing
 from understudy.apiserver.server.http.shutdown import Termination
-from understudy.apiserver.server.http.tls_listener import BACKLOG, TLSListener
+from understudy.apiserver.server.http.tls_listener import BACKLOG, Contexts, TLSListener
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.http1.served import ServedProtocol
@@ -38,8 +37,9 @@ GRACE = 0.5  # seconds that requests get to finish when the server stops
 class Listener:
     """Serves a director on one listening socket.
 
-    asks_for_certificates  whether the connections of `context` ask clients for certificates
-    most_streams           requests at once on a connection of HTTP/2, to which clients of `context` may agree
+    contexts               chooses the TLS context of each connection, None for plain HTTP
+    asks_for_certificates  whether such connections ask clients for certificates
+    most_streams           requests at once on a connection of HTTP/2, to which their clients may agree
     tracing                tells of requests, if anybody wants to know
     goaway_chance          the share of requests there behind which the client is to connect anew
     headers_of_all         headers that every answer has besides its own
@@ -50,7 +50,7 @@ class Listener:
         self,
         director: Director,
         sock: socket.socket,
-        context: ssl.SSLContext | None,
+        contexts: Contexts | None,
         *,
         asks_for_certificates: bool = False,
         most_streams: int = 0,
@@ -71,15 +71,15 @@ class Listener:
         self._goaway_chance = goaway_chance
         self._http2: Http2Server | None = None  # until a client speaks it
         self._sock = sock
-        self._context = context
+        self._contexts = contexts
         self._listener: asyncio.Server | TLSListener | None = None
 
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
-        if self._context is not None:
+        if self._contexts is not None:
             failed = self._director.count_tls_error
-            self._listener = TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context, failed)
+            self._listener = TLSListener(self._sock, lambda: _Negotiated(self._connect), self._contexts, failed)
             return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)

@@ -15,6 +15,8 @@ from contextlib import suppress
 from functools import partial
 
 log = logging.getLogger("understudy")
+# Returns the TLS context of a connection, by the address at which its client has reached the server.
+Contexts = Callable[[str], ssl.SSLContext]
 
 # The first bytes of a connection that speaks plain HTTP (crypto/tls: `tlsRecordHeaderLooksLikeHTTP`), and Go's answer.
 HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
@@ -44,19 +46,20 @@ def listening_socket(address: str, port: int) -> socket.socket:
 class TLSListener:
     """Accepts the connections of a `listening_socket` in the running event loop, and shakes hands over TLS.
 
-    failed  is called for each connection on which that fails
+    contexts  chooses the context of each connection
+    failed    is called for each connection on which that fails
     """
 
     def __init__(
         self,
         sock: socket.socket,
         connect: Callable[[], asyncio.Protocol],
-        context: ssl.SSLContext,
+        contexts: Contexts,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._sock = sock
         self._connect = connect
-        self._context = context
+        self._contexts = contexts
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._accepting = asyncio.create_task(self._accept())
@@ -98,7 +101,9 @@ class TLSListener:
                 start = await self._first_bytes(connection)
                 speaks_http = start in HTTP_STARTS
                 if len(start) == len(HTTP_STARTS[0]) and not speaks_http:
-                    await self._loop.connect_accepted_socket(self._connect, connection, ssl=self._context)
+                    address = connection.getsockname()[0].removeprefix("::ffff:")  # of IPv4 on a socket of IPv6
+                    context = self._contexts(address)
+                    await self._loop.connect_accepted_socket(self._connect, connection, ssl=context)
                     return
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.debug("no TLS connection: %s", error)

@@ -85,7 +85,7 @@ class FunctionWebhooks:
         self._ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         sock = listening_socket("127.0.0.1", 0)
         self._port = sock.getsockname()[1]
-        self._listener = TLSListener(sock, self._http.connect, context)
+        self._listener = TLSListener(sock, self._http.connect, lambda _: context)
 
     def snapshot(self) -> Mapping[str, WebhookFunction]:
         """Return the functions that are served, for `restore`."""

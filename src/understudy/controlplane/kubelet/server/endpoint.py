@@ -67,7 +67,7 @@ class KubeletEndpoint:
         """Listen at a free port of an address, and return it. Raises OSError if this machine has no such address."""
         context = await asyncio.to_thread(self._context, address)
         sock = listening_socket(address, 0)
-        self._listener = TLSListener(sock, self._server.connect, context)
+        self._listener = TLSListener(sock, self._server.connect, lambda _: context)
         return int(sock.getsockname()[1])
 
     async def stop(self) -> None:

@@ -67,20 +67,22 @@ class Certificates:
     def __bool__(self) -> bool:
         return self._self_signed or self.pair is not None
 
-    def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext | None:
-        """Return a TLS context that offers protocols (ALPN), the preferred one first; None for plain HTTP.
+    def contexts(self, protocols: Sequence[str] = ("http/1.1",)) -> Callable[[str], ssl.SSLContext] | None:
+        """Return what chooses the TLS context of a connection by the server's address; None for plain HTTP.
 
-        It changes with the files of the certificates.
+        The contexts offer protocols (ALPN), the preferred one first, and change with the files of the certificates.
         """
         if not self:
             return None
-        others = {pair: self._new_context(pair, pair.load, protocols) for pair in self.named.pairs}
+        contexts: dict[KeyPair | None, ssl.SSLContext] = {}
 
-        def choose(name: str) -> ssl.SSLContext | None:
-            pair = self.named.choose(name)
-            return None if pair is None else others[pair]
+        def choose(name: str) -> ssl.SSLContext:
+            return contexts[self.named.choose(name)]
 
-        return self._new_context(self.pair, self._configure, protocols, choose if others else None)
+        for pair in self.named.pairs:
+            contexts[pair] = self._new_context(pair, pair.load, protocols, choose)
+        contexts[None] = self._new_context(self.pair, self._configure, protocols, choose if contexts else None)
+        return lambda address: contexts[self.named.choose_by_address(address)]
 
     def _new_context(
         self,
@@ -131,8 +133,8 @@ class Certificates:
 
 def _switch(choose: Choice, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
     """Give a connection the context for the name that its client asks for, if it asks for any."""
-    if name and (context := choose(name)) is not None:
-        connection.context = context
+    if name:
+        connection.context = choose(name)
 
 
 def _new_authority() -> bytes:

@@ -30,8 +30,8 @@ class CertificateSource(Protocol):
     def __call__(self, context: ssl.SSLContext | SSL.Context) -> None: ...
 
 
-# Returns the context for clients that ask for a name, None for that of all others.
-Choice = Callable[[str], ssl.SSLContext | None]
+# Returns the context for clients that ask for a name.
+Choice = Callable[[str], ssl.SSLContext]
 
 
 class AskingContext(ssl.SSLContext):

@@ -75,6 +75,13 @@ class ServerNames:
             return None
         return next((pair for pair in by_name.values() if _covers(dns_names(pair.certificates), name)), None)
 
+    def choose_by_address(self, address: str) -> KeyPair | None:
+        """Return the certificate for clients that ask for no name at an address of the server, None for its own one.
+
+        Upstream: `GetConfigForClient` of k8s.io/apiserver/pkg/server/dynamiccertificates.
+        """
+        return self._by_name().get(address) if self._named else None
+
     def _by_name(self) -> Mapping[str, KeyPair]:
         explicit: dict[str, KeyPair] = {}
         own: dict[str, KeyPair] = {}
