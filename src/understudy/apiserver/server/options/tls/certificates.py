@@ -68,7 +68,7 @@ class Certificates:
         return self._self_signed or self.pair is not None
 
     def contexts(self, protocols: Sequence[str] = ("http/1.1",)) -> Callable[[str], ssl.SSLContext] | None:
-        """Return what chooses the TLS context of a connection by the server's address; None for plain HTTP.
+        """Return the function that chooses a TLS context by the address that a client has reached; None for plain HTTP.
 
         The contexts offer protocols (ALPN), the preferred one first, and change with the files of the certificates.
         """
