@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from tests.clock import FixedDate
 from tests.etcd import Etcd, running
+from tests.front_door import front_door
 from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server, StatusError
@@ -21,6 +24,7 @@ from understudy.apiserver.server.bootstrap.ranges import repair
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage import engine_store
 from understudy.kinds.core.services.held_numbers import NODE_PORTS
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj
 
 FIRST, SECOND = "10.9.9.1", "10.9.9.2"
@@ -135,6 +139,22 @@ def test_address_that_cannot_be_advertised(address: str, reason: str) -> None:
     with pytest.raises(ValueError, match="--advertise-address") as refused:
         Server(advertise_address=address)
     assert str(refused.value) == f"--advertise-address: {address} {reason}"
+
+
+def test_store_that_does_not_answer_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that cannot take back its endpoints says why, and ends."""
+
+    class Stuck:
+        async def stop(self) -> None:
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr("understudy.apiserver.controllers.replicas.replica.LEAVING", 0.0)
+    leaving = Replica(front_door(V1_34, FixedDate()).state, cast("Any", None), None, 0)
+    monkeypatch.setattr(leaving, "_endpoints", Stuck())
+    asyncio.run(leaving.leave())
+    assert caplog.messages == ["cannot remove this server from the endpoints of the Service kubernetes: timeout"]
 
 
 SERVICE: Obj = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}], "type": "NodePort"}}
