@@ -56,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", type=Path, default=Path("/tmp/understudy-e2e"), help="(default: %(default)s)")
     parser.add_argument("--focus", default="", metavar="REGEXP", help="tests, by their full names")
     parser.add_argument("--skip", default="", metavar="REGEXP", help="tests to leave out")
+    parser.add_argument(
+        "--feature-gates", default="", metavar="NAME=true,…", help="of all programs; then all APIs are served"
+    )
     parser.add_argument("--only", choices=SUBNETS, action="append", help="run on one of the two")
     parser.add_argument("version", help="of k8s.io/kubernetes")
 
@@ -72,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         before = cpu_of_children()
-        with cluster(servers[name], binaries, programs, SUBNETS[name], folder) as kubeconfig:
+        with cluster(servers[name], binaries, programs, SUBNETS[name], folder, args.feature_gates) as kubeconfig:
             begun = time.monotonic()
             _run_tests(programs["e2e.test"], kubeconfig, args, folder)
             clock = time.monotonic() - begun
@@ -107,7 +110,7 @@ def _run_tests(program: Path, kubeconfig: Path, args: argparse.Namespace, folder
 
 @contextmanager
 def cluster(
-    kube_apiserver: Path, binaries: Path, programs: Mapping[str, Path], subnet: str, folder: Path
+    kube_apiserver: Path, binaries: Path, programs: Mapping[str, Path], subnet: str, folder: Path, gates: str
 ) -> Iterator[Path]:
     """Run a cluster until the block ends; yield the kubeconfig of an administrator, in a folder with all logs."""
     network = PodNetwork(f"e2e{subnet.split('.')[1]}", subnet)
@@ -116,13 +119,16 @@ def cluster(
         (member,) = stack.enter_context(running_etcd(programs["etcd"], folder, 1, "--unsafe-no-fsync"))
         files, port = _credentials(folder, network.gateway), free_port()
         url = f"https://{network.gateway}:{port}"
-        flags = _server_flags(files, member.url, network.gateway, port)
+        gate_flags = [f"--feature-gates={gates}"] if gates else []
+        flags = [*_server_flags(files, member.url, network.gateway, port), *gate_flags]
+        if gates:
+            flags.append("--runtime-config=api/all=true")
         stack.enter_context(running([str(kube_apiserver), *flags], folder / "kube-apiserver.log"))
         server = Server(url, TOKEN)
         _wait_until_ready(server, folder / "kube-apiserver.log")
         kubeconfig = write_kubeconfig(folder / "kubeconfig", url, TOKEN, str(files["ca"]))
         for name, flags in _other_flags(files).items():
-            program = [str(binaries / name), f"--kubeconfig={kubeconfig}", "--leader-elect=false", *flags]
+            program = [str(binaries / name), f"--kubeconfig={kubeconfig}", "--leader-elect=false", *gate_flags, *flags]
             stack.enter_context(running(program, folder / f"{name}.log"))
         env = {"KUBERNETES_SERVICE_HOST": network.gateway, "KUBERNETES_SERVICE_PORT": str(port)}
         for node in NODES:
