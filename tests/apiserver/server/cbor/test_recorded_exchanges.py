@@ -25,7 +25,7 @@ RECORDED = Path(__file__).with_name("recorded")
 GATE = {"CBORServingAndStorage": True}
 
 
-@pytest.mark.parametrize("release", ["1.32", "1.37"])
+@pytest.mark.parametrize("release", ["1.32", "1.36", "1.37"])
 def test_exchanges_are_as_recorded(release: str) -> None:
     """Objects, lists, watches, apply, errors and negotiation are those of the real server."""
     with Server(emulated_version=release, feature_gates=GATE) as server, Asked(server.url) as asked:
