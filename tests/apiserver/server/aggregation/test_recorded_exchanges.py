@@ -21,7 +21,7 @@ TOKENS = 'admin-token,admin,admin,system:masters\nalice-token,alice,uid-a,"devs,
 
 
 @pytest.mark.parametrize("story", STORIES)
-@pytest.mark.parametrize("release", ["1.32", "1.37"])
+@pytest.mark.parametrize("release", ["1.32", "1.36", "1.37"])
 def test_exchanges_are_as_recorded(release: str, story: str, tmp_path: Path) -> None:
     """Conditions, headers in both directions, bodies, upgrades, errors and discovery are those of the real server."""
     front, tokens = trustme.CA(), tmp_path / "tokens.csv"
