@@ -34,7 +34,7 @@ def write_first(asked: Asked, port: int) -> None:
         asked.call(step.method, step.path, step.body, MERGE if step.method == "PATCH" else "application/json")
 
 
-@pytest.mark.parametrize("release", ["1.32", "1.37"])
+@pytest.mark.parametrize("release", ["1.32", "1.36", "1.37"])
 @pytest.mark.parametrize("story", STORIES)
 def test_exchanges_are_as_recorded(release: str, story: str, tmp_path: Path) -> None:
     """Logs, upgraded connections, headers in both directions and errors are those of the real server."""

@@ -32,7 +32,7 @@ def address_of_this_machine() -> str:
     return address
 
 
-@pytest.mark.parametrize("release", ["1.32", "1.37"])
+@pytest.mark.parametrize("release", ["1.32", "1.36", "1.37"])
 def test_exchanges_are_as_recorded(release: str, tmp_path: Path) -> None:
     """Places, headers in both directions, bodies, links, upgrades and errors are those of the real server."""
     host, tokens = address_of_this_machine(), tmp_path / "tokens.csv"
