@@ -56,7 +56,7 @@ class Story(NamedTuple):
     options: Mapping[str, str]
     steps: Sequence[Any]
     files: Mapping[str, str] = {}
-    releases: Sequence[str] = ("1.32", "1.37")
+    releases: Sequence[str] = ("1.32", "1.36", "1.37")
     hooks: Mapping[str, str] = {}
 
 

@@ -65,6 +65,6 @@ FRONT_PROXIES: dict[str, Story] = {
     "front proxies": Story(FRONT_PROXY, _ASKED),
     "front proxies of any name": Story({**FRONT_PROXY, "requestheader_allowed_names": ""}, _ASKED),
     "front proxies with uids": Story(
-        {**FRONT_PROXY, "requestheader_uid_headers": "X-Remote-Uid"}, _ASKED, releases=("1.37",)
+        {**FRONT_PROXY, "requestheader_uid_headers": "X-Remote-Uid"}, _ASKED, releases=("1.36", "1.37")
     ),
 }
