@@ -20,7 +20,7 @@ from understudy.apiserver.server.http1.head import (
 )
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease, Version
 from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
@@ -32,7 +32,7 @@ _NOT_IN_VALUES = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
 _DIGITS = regex("[0-9]{1,19}")
 _OF_CONNECTIONS = (CONNECTION, istr("Keep-Alive"), istr("Proxy-Connection"), TRANSFER_ENCODING, UPGRADE)
 _REFUSES_USERS = ByRelease({V1_33: True, V1_31: False})  # in `:authority`
-_REFUSES_URLS = ByRelease({V1_37: True, V1_31: False})  # as a `:path`
+_REFUSES_URLS = ByRelease({V1_36: True, V1_31: False})  # as a `:path`
 _EXPECT, _TE = istr("Expect"), istr("TE")
 
 
