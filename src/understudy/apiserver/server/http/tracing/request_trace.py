@@ -108,8 +108,8 @@ class RequestTrace:
         *,
         call: Call | None = None,
         within: Span | None = None,
-    ) -> None:
-        """Add a span that is over, within those that are open or a certain one, with events at its end.
+    ) -> Span:
+        """Add a span that is over, within those that are open or a certain one, with events at its end; return it.
 
         `call` is that of etcd which takes its time.
         """
@@ -120,6 +120,7 @@ class RequestTrace:
             if call is not None:
                 self.call(call, begun, ended, span)
         span.end(ended)
+        return span
 
     def call(self, call: Call, begun: int, ended: int, within: Span | None = None) -> None:
         """Add the span of a call of etcd, within those that are open or a certain one."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from time import time_ns
 from typing import Any
 
+from opentelemetry.trace import Span
+
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.registry.keys import resource_prefix
 from understudy.apiserver.server.http.tracing.attributes import call_of_etcd
@@ -17,7 +19,7 @@ from understudy.apiserver.server.http.tracing.request_trace import CURRENT, NONE
 from understudy.apiserver.storage.interface import Entry, UnreadableError
 from understudy.apiserver.storage.metrics import CONSISTENT_READ, CREATE, DELETE, GET, UPDATE, Kind, StorageMetrics, T
 from understudy.machinery.errors import group_resource_text
-from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas
 from understudy.machinery.types import Obj
 
@@ -83,7 +85,7 @@ class TracedStorage(StorageMetrics):
         key, call = _key_of_request(trace, kind, info), call_of_etcd(kind.release, _RANGE)
         if info.verb in ("update", "patch"):
             if not trace.is_written:  # the update ends with what it has read
-                restored = [] if kind.release >= V1_37 else [(_READ, NONE)]  # else an object that is not there is none
+                restored = [] if kind.release >= V1_34 else [(_READ, NONE)]  # else an object that is not there is none
                 trace.add(_SPANS[UPDATE], {**key, **_kind(kind)}, begun, now, restored, call=call)
         elif kind.release >= V1_37:
             about = {**key, "group": kind.group, "resource": kind.resource}
@@ -129,10 +131,9 @@ class TracedStorage(StorageMetrics):
         trace.ask_store(now, now)
         if is_cached:
             about = {"audit-id": trace.audit_id, "type": group_resource_text(kind.group, kind.resource)}
-            asks = trace.is_newest and kind.release >= V1_37
-            events = _cached_events(trace, kind, fetched, returned)
-            call = call_of_etcd(kind.release, _RANGE) if asks else None
-            trace.add("cacher.GetList", about, now, now, events, call=call)
+            span = trace.add("cacher.GetList", about, now, now, _cached_events(trace, kind, fetched, returned))
+            if trace.is_newest and kind.release >= V1_34:
+                add_revision_read(trace, kind.release, prefix, now, now, span)
         else:
             call = call_of_etcd(kind.release, _RANGE)
             trace.add("List(recursive=true) etcd3", _list(trace, prefix, 0), now, now, call=call)
@@ -146,9 +147,23 @@ class TracedStorage(StorageMetrics):
         if name != GET:
             return
         super().observe_list(kind, prefix, 0, 0, is_cached=False)
-        if trace is not None and trace.handler is not None:
-            begun, call = now - int(seconds * 1e9), call_of_etcd(kind.release, _RANGE)
-            trace.add("List(recursive=false) etcd3", _list(trace, prefix, 1), begun, now, call=call)
+        if trace is not None and trace.handler is not None and kind.release < V1_34:  # else the cache reads it
+            add_revision_read(trace, kind.release, prefix, now - int(seconds * 1e9), now)
+
+
+def add_revision_read(
+    trace: RequestTrace, release: Version, prefix: str, begun: int, ended: int, within: Span | None = None
+) -> None:
+    """Add what etcd is asked for its newest revision: before 1.37 that is a list (`GetCurrentResourceVersion`).
+
+    `prefix` is that of all keys of the kind.
+    """
+    call = call_of_etcd(release, _RANGE)
+    if release >= V1_37:
+        trace.call(call, begun, ended, within)
+    else:
+        name = "List(recursive=false) etcd3"
+        trace.add(name, _list(trace, prefix, 1), begun, ended, call=call, within=within)
 
 
 def _key_of_request(trace: RequestTrace, kind: Kind, info: RequestInfo) -> Attributes:

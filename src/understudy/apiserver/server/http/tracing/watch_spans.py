@@ -13,6 +13,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.http.tracing.attributes import (
     call_of_etcd,
     encoder_of,
@@ -20,7 +21,7 @@ from understudy.apiserver.server.http.tracing.attributes import (
     protocol_of,
 )
 from understudy.apiserver.server.http.tracing.request_trace import HANDLERS, NONE, RequestTrace
-from understudy.apiserver.server.http.tracing.storage_spans import FRESH
+from understudy.apiserver.server.http.tracing.storage_spans import FRESH, add_revision_read
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.options import list_options
@@ -49,12 +50,14 @@ class WatchSpans:
             self._open.append(trace.begin("WatchList", HANDLERS, SpanKind.INTERNAL, about, begun=self._began))
         outer = self._open[0] if lists else None
         asks = not request.query.get("resourceVersion")  # etcd is asked for its revision
-        call = call_of_etcd(release, "Range") if asks else None
         is_cached = self._state.registry.has_cache(self._kind)
         if is_cached:
             events = [(name, NONE) for name in FRESH] if options.initial_events else []
             named = {"audit-id": trace.audit_id, "type": group_resource_text(self._kind.group, self._kind.resource)}
-            trace.add("cacher.Watch", named, self._began, time_ns(), events, call=call, within=outer)
+            now = time_ns()
+            span = trace.add("cacher.Watch", named, self._began, now, events, within=outer)
+            if asks:
+                add_revision_read(trace, release, prefix_of(self._kind), self._began, now, span)
         if lists:
             sent = {
                 "audit-id": trace.audit_id,
@@ -67,9 +70,9 @@ class WatchSpans:
             span = trace.begin("WatchServer.HandleHTTP", HANDLERS, SpanKind.INTERNAL, sent, outer)
             span.add_event("About to start writing response")
             self._open.append(span)
-        if call is not None and not is_cached:
+        if asks and not is_cached:
             now = time_ns()
-            trace.call(call, now, now, outer)
+            trace.call(call_of_etcd(release, "Range"), now, now, outer)
         if self._is_complete and self._open:
             self._end()
 
