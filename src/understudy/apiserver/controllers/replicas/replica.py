@@ -65,4 +65,5 @@ class Replica:
                 if self._identity is not None:
                     await self._identity.stop()
         except (StatusError, TimeoutError) as why:
-            log.warning("cannot remove this server from the endpoints of the Service kubernetes: %s", str(why) or "timeout")
+            reason = str(why) or "timeout"
+            log.warning("cannot remove this server from the endpoints of the Service kubernetes: %s", reason)
