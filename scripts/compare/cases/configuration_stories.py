@@ -173,7 +173,7 @@ CONFIGURED: dict[str, Story] = {
                 cacheUnauthorizedRequests=False,
             )
         ),
-        ("1.37",),
+        ("1.36", "1.37"),
     ),
     "everybody may": Story(FLAG, (PAGE, LIST, Ask("GET", "/version", token=None)), configured(of("AlwaysAllow"))),
     "nobody may": Story(
