@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.kubeconfig import write_kubeconfig
+from scripts.common.threads import working
 from understudy import Server
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.machinery.golang.yaml_reader import load_yaml
@@ -180,9 +181,8 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def kubelet(api: Api) -> Iterator[None]:
     """Act as the kubelets: nodes are ready, pods on nodes run or have succeeded, and those that are deleted end."""
-    stopped = threading.Event()
 
-    def work() -> None:
+    def work(stopped: threading.Event) -> None:
         reported = 0.0
         while not stopped.wait(0.1):
             try:
@@ -194,13 +194,8 @@ def kubelet(api: Api) -> Iterator[None]:
             except (urllib.error.URLError, OSError):
                 continue  # the object has changed or is gone, or the server is: the next round will tell
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
+    with working(work):
         yield
-    finally:
-        stopped.set()
-        thread.join()
 
 
 def _heartbeat(api: Api) -> None:

@@ -25,6 +25,8 @@ from typing import Any
 
 from scripts.common.comparing import Server
 from scripts.common.sandbox import PodNetwork, Sandbox
+from scripts.common.threads import working
+from understudy.machinery.util.clock import micro_timestamp, timestamp
 
 Obj = dict[str, Any]
 ENTRY_POINTS: Mapping[str, Sequence[str]] = {
@@ -139,14 +141,10 @@ class HostNode:
     def running(self) -> Iterator[None]:
         """Register the node, and run pods until the block ends."""
         self._register()
-        stopped = threading.Event()
-        thread = threading.Thread(target=self._work, args=(stopped,))
-        thread.start()
         try:
-            yield
+            with working(self._work):
+                yield
         finally:
-            stopped.set()
-            thread.join()
             for pod in self._pods.values():
                 self._end(pod)
 
@@ -167,8 +165,7 @@ class HostNode:
         renewed = 0.0
         while not stopped.wait(ROUND_SECONDS):
             if time.monotonic() > renewed + HEARTBEAT_SECONDS:
-                now = time.time()
-                renewal = {"spec": {"renewTime": f"{timestamp(now)[:-1]}.{int(now % 1 * 1e6):06}Z"}}
+                renewal = {"spec": {"renewTime": micro_timestamp(time.time())}}
                 self._server.call("PATCH", f"{LEASES}/{self.name}", renewal, STRATEGIC)
                 renewed = time.monotonic()
             status, pods = self._server.call("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={self.name}")
@@ -407,8 +404,3 @@ def field_of(pod: Obj, path: str, address: str) -> str:
 def expanded(text: str, env: Mapping[str, str]) -> str:
     """Return a text with `$(NAME)` replaced by variables."""
     return _VARIABLE.sub(lambda match: env.get(match[1], match[0]), text)
-
-
-def timestamp(seconds: float) -> str:
-    """Return a time as the API writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

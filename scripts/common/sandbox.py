@@ -84,7 +84,6 @@ class Sandbox:
         mounts: Mapping[str, Path],
         working_dir: str = "/",
     ) -> None:
-        self.folder = folder
         root, layers = folder / "root", folder / "layers"
         for needed in (root, layers):
             needed.mkdir(parents=True)
